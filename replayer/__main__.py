@@ -11,7 +11,7 @@ if __name__ == "__main__":
 
 
 _YOUNG_OBJECTS = 50_000
-"""Objects that are made before Python searches the youngest ones for garbage; its own are 700."""
+"""The number of new objects after which Python searches them for garbage; its default is 700."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -39,7 +39,7 @@ def own_schemas() -> list[Path]:
 
 
 def useless_schemas() -> str:
-    """Return which folder in $REPLAYER_SCHEMAS has no engine, as the end of a sentence, else ""."""
+    """Return the end of a sentence on a folder in $REPLAYER_SCHEMAS without engines, or ""."""
     for one in own_schemas():
         if not one.is_dir():
             return f"; REPLAYER_SCHEMAS names {one}, which is not a folder"
@@ -51,7 +51,7 @@ def useless_schemas() -> str:
 def engines() -> dict[str, Path]:
     """Return name -> folder of every engine: those that ship, and those in $REPLAYER_SCHEMAS.
 
-    An engine there hides one of the same name that ships with replayer.
+    An engine in $REPLAYER_SCHEMAS hides one of the same name that ships with replayer.
     """
     folders = [folder("schemas"), *reversed(own_schemas())]
     folders_with_toml = [path.parent for one in folders for path in one.glob("*/engine.toml")]
@@ -86,7 +86,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def regular(path: Path) -> int:
-    """Return a descriptor of a regular file for reading; raise OSError, also for any other."""
+    """Return a descriptor for reading a regular file; raise OSError for a file of another type."""
     # O_NONBLOCK: without it, opening a pipe that has no writer would wait without end.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
@@ -120,7 +120,7 @@ def text(path: Path) -> str:
 def toml(path: Path) -> Mapping[str, Any]:
     """Return the content of a TOML file; raise Impossible as `text` does, also for bad TOML.
 
-    Callers do not change it: all who read the same content get the same object.
+    Callers must not change it: all callers that read the same content get the same object.
     """
     try:
         return _parse_once(text(path))

@@ -69,7 +69,7 @@ class Denied(Skip):
 
 
 UNKNOWN_STATE = "?????"
-"""The SQLSTATE of an error that a log has without one: it may be any error."""
+"""Stands for the SQLSTATE of an error if a log does not show it: it may be any error."""
 
 
 def one_line(text: object, most: int = 400) -> str:

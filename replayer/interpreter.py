@@ -24,7 +24,7 @@ _KEPT = frozenset(
     }
 )
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
-"""Else numpy makes a thread for each processor at its import, in each of hundreds of workers."""
+"""The variable for numpy's threads: without it each worker makes one for each processor."""
 _given: dict[str, str] = {}
 
 
@@ -81,7 +81,7 @@ def isolate() -> None:
 def given() -> dict[str, str]:
     """Return the variables that `isolate` changed, with the user's values, for user programs.
 
-    One that the user did not set is empty, which is the same to Python and to OpenBLAS.
+    A variable that the user did not set is empty, which means the same to Python and to OpenBLAS.
     """
     names = {name for name in _given if _given[name] != os.environ.get(name)}
     added = {name: "" for name in (_SAFE, _BLAS_THREADS) if name not in _given}

@@ -40,7 +40,10 @@ class Untrusted(ReplayerError):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing that was taken: its kind, the details to give it back, and the owner's identity."""
+    """One thing that was taken: its kind, the details to give it back, and which process took it.
+
+    `owner` is that process as `identity` returns it, or a mark for a lasting note.
+    """
 
     path: Path
     kind: str
@@ -49,15 +52,15 @@ class Note:
 
     @property
     def lasting(self) -> bool:
-        """Return whether it was taken for longer than its process runs, e.g. across a reboot."""
+        """Return whether the thing stays taken after its process ends, e.g. across a reboot."""
         return self.owner == _LASTING
 
     @property
     def abandoned(self) -> bool:
-        """Return whether the process that took it is gone.
+        """Return whether the process that took the thing is gone; False for a lasting note.
 
-        It may live in another process id namespace, as in another container with the same home:
-        then it cannot be seen, but it holds the lock of its note.
+        The process may live in another process id namespace, as in another container with the same
+        home: then the process cannot be seen, but it holds the lock of the note.
         """
         if self.lasting or alive(self.owner):
             return False
@@ -88,7 +91,7 @@ class Note:
         """Return a detail that is an absolute path, without a link in it.
 
         Its last name must match `pattern`: a name that replayer makes.  Raises Untrusted for any
-        other.
+        other path.
         """
         path = Path(self.text(name))
         try:
@@ -145,7 +148,7 @@ def _make(folder: Path) -> None:
 
 
 def _shared() -> Path:
-    """Return the folder for data of an ordinary user's programs; raise Impossible for no home."""
+    """Return the folder for data of a user's programs; raise Impossible without a home folder."""
     try:
         return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     except RuntimeError as error:
@@ -245,9 +248,8 @@ def held(kind: str, give_back: Callable[[], object], **details: Any) -> Iterator
 def remove_file(note: Note, path: Path, beginning: bytes, what: str) -> str:
     """Remove a leftover file, with its note, and return a sentence about it for the report.
 
-    The file must be empty or start with `beginning`; its writer is gone.  `what` names it in the
-    sentence, before its path.  Raises Untrusted for any other file, ReplayerError if it cannot be
-    removed.
+    The file must be empty or start with `beginning`.  `what` names the file in the sentence, before
+    its path.  Raises Untrusted for any other file, ReplayerError if the file cannot be removed.
     """
     try:
         with trusted_path.Folder(path.parent) as folder:
@@ -268,14 +270,14 @@ def remove_file(note: Note, path: Path, beginning: bytes, what: str) -> str:
 
 
 def notes(*kinds: str) -> Iterator[Note]:
-    """Yield the notes of all that is taken now, by any process; of these kinds, or of all kinds."""
+    """Yield the notes of these kinds, or of all kinds, that any process has written."""
     for note, _ in _every():
         if note is not None and (not kinds or note.kind in kinds):
             yield note
 
 
 def in_order(notes: Iterable[Note]) -> list[Note]:
-    """Return notes in the order in which they were written, without those that are gone."""
+    """Return notes in the order in which they were written, without those whose file is gone."""
     found: list[tuple[int, Note]] = []
     for note in notes:
         with contextlib.suppress(FileNotFoundError):
@@ -284,10 +286,10 @@ def in_order(notes: Iterable[Note]) -> list[Note]:
 
 
 def left() -> list[Note]:
-    """Return the notes whose process is gone, in the order in which to give back.
+    """Return the notes whose process is gone, the newest first.
 
-    The last one goes first, as it is on top of the others: the length of a queue is one of the
-    scheduler that was set before it.
+    The things are given back in this order, because a later change may depend on an earlier one:
+    the length of a disk's queue belongs to the I/O scheduler that was set before.
     """
     return in_order(note for note in notes() if note.abandoned)[::-1]
 

@@ -104,7 +104,7 @@ class ReadOrigin(StrEnum):
 
 
 class Ledger(Noun):
-    """The three layers of every read, per second of one window.
+    """The reads per second of one window, by the layer that they came from.
 
     `page_cache_hits = riops - device_read_bytes / block size`, never below 0;
     `ratio = device_reads / riops`.  A layer that could not be counted is None.
@@ -133,7 +133,7 @@ class Foreign(Noun):
     """Share of the time of all processors, from 0 to 1: the busy time less that of the server,
     of replayer and of the kernel's threads."""
     programs: tuple[str, ...] = ()
-    """The programs that used most of it, with their shares."""
+    """The programs that used most of that time, with their shares."""
     read_bytes: int | None = None
     """Bytes that the data's device delivered to other programs."""
     write_bytes: int | None = None
@@ -178,11 +178,11 @@ class Steadiness(Noun):
     """The steadiness of a rate while it was measured."""
 
     settled: bool | None
-    """True if it stayed constant; None if there are too few values for a verdict."""
+    """True if the rate stayed constant; None if there are too few values for a verdict."""
     words: str
     """The finding, to follow "was" in a sentence: `drifting by +12% from second 10 to 30`."""
     rule: str = ""
-    """The rule by which it is not settled."""
+    """The rule that the rate does not meet, if it is not settled."""
 
 
 class Reads(Noun):
@@ -235,11 +235,11 @@ class Replayed(Noun):
     """Answers with an error that only follows from an earlier one in the same session, such as
     25P02 in a failed transaction; they are not in `errors`."""
     logged_errors: dict[str, int] = Field(default_factory=dict)
-    """SQLSTATE -> errors of the same executions in the log, with their consequences."""
+    """SQLSTATE -> errors of the same executions in the log, consequences included."""
     failed_here: dict[str, int] = Field(default_factory=dict)
-    """SQLSTATE -> errors of the replay, of executions that succeeded in the log."""
+    """SQLSTATE -> errors in the replay of executions that succeeded in the log."""
     failed_there: dict[str, int] = Field(default_factory=dict)
-    """SQLSTATE -> errors of the log, of executions that succeeded in the replay."""
+    """SQLSTATE -> errors in the log of executions that succeeded in the replay."""
     failed_otherwise: tuple[dict[str, int], dict[str, int]] = ({}, {})
     """Two times SQLSTATE -> errors, of executions that failed with one error in the replay and
     with another in the log: first the replay's errors, then the log's."""
@@ -312,7 +312,7 @@ _RESIDUE = 0.1
 
 
 class Account(Noun):
-    """The uses of the time of one step's window; all times are seconds per operation.
+    """What the time of one step's window was used for, in seconds per operation.
 
     By Little's law, the parts of `session` and `residue` add up to
     sessions * seconds / operations.
@@ -355,7 +355,7 @@ class Account(Noun):
 
     @property
     def rests_on_one(self) -> bool:
-        """Return whether it closes, but only by the kernel's counters, without a second proof."""
+        """Return whether it closes by the kernel's counters alone, as `unsure` is too large."""
         return self.closes and self.unsure > _RESIDUE
 
 
@@ -390,7 +390,7 @@ class StackProfile(Noun):
     seconds: float
     """Length of the window."""
     truncated: str = ""
-    """The reason if it is not complete; "" if it is."""
+    """The reason if the profile is not complete; "" if it is."""
 
     @staticmethod
     def packed(stacks: Mapping[str, int]) -> str:
@@ -522,7 +522,7 @@ class Run(Noun):
     tags: dict[str, str] = Field(default_factory=dict, exclude_if=lambda tags: not tags)
     """The user's tags: name -> value.  A comparison sees each as a fact `tag.NAME`."""
     headline: str = Field(default="", exclude_if=lambda headline: not headline)
-    """The answer in words, as the report begins with it; "" in files that are older than it."""
+    """The answer in words, with which the report begins; "" in files older than this field."""
     leading: tuple[Measurement, ...] = Field(default=(), exclude_if=lambda lines: not lines)
     """The leading number of each step that was done, as the median of its repeats.  A list of runs
     shows it, so the field stands before `steps`: the list need not read further."""
@@ -593,6 +593,6 @@ class Workload(Noun):
     comment: str
     repeat: int = 1
     engines: tuple[str, ...] = ()
-    """Engines on which it runs, one after another, unless one is named; () for the default."""
+    """Engines on which it runs in turn, unless the user names one; () for the default engine."""
     settings: dict[str, str] = Field(default_factory=dict)
     steps: tuple[StepSpec, ...]

@@ -17,9 +17,9 @@ _KINDS = ("engines.guests", "engines.wires")
 
 
 def folders(kind: str) -> list[Path]:
-    """Return the user's folders of this kind of plug-in that exist, the first to be searched first.
+    """Return the user's existing folders for a kind of plug-in, in the order of the search.
 
-    Returns none for a kind that only replayer's own package has.
+    Returns [] for a kind that only replayer's own package can have.
     """
     if kind not in _KINDS:
         return []
@@ -56,7 +56,7 @@ def explain(error: BaseException, file: str) -> str:
 
 
 def _shared(descriptor: int, folder: Path) -> Iterator[str]:
-    """Yield how others can change each part of a folder that they can change."""
+    """Yield, for each part of a folder that another user can change, its path and the reason."""
     links = os.geteuid() != 0
     for name, _, files, inner in os.fwalk(".", dir_fd=descriptor, follow_symlinks=links):
         for one in (".", *files):

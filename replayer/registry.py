@@ -47,7 +47,8 @@ KINDS = (
 def names(kind: str) -> list[str]:
     """Return the sorted names of all plug-ins of a kind, without importing any of them.
 
-    It does not import their package either: the types that its Protocol uses may be slow to load.
+    The package of the kind is not imported either: the types that its Protocol uses may be slow to
+    load.
     """
     own = own_plugins.folders(kind)
     return sorted({*_shipped(kind), *_names_in(own)}) if own else list(_shipped(kind))
@@ -96,7 +97,7 @@ def load(kind: str, name: str) -> ModuleType:
 
 @functools.cache
 def plugin(kind: str, name: str) -> Any:
-    """Return a plug-in as an instance of its kind's face: its members, and defaults for the rest.
+    """Return a plug-in as an object: its own members, and defaults for those that it leaves out.
 
     The face is the Protocol `FACE` of the kind's package.  A plug-in must have each member that is
     abstract there; for each other member the face has a default.
@@ -221,7 +222,7 @@ def _file(kind: str, name: str) -> Path:
 
 
 def _file_in(folder: Path, kind: str, name: str) -> Path:
-    """Return a plug-in's main module in a folder: a file, or the one of its name's folder."""
+    """Return the path of a plug-in's main module in a folder: `thp.py`, or `walk/step.py`."""
     path = folder / f"{_module(name)}.py"
     return path if path.is_file() else path.with_suffix("") / f"{_one(kind)}.py"
 

@@ -33,8 +33,8 @@ if os.getppid() != int(sys.argv[1]):
     os._exit(1)
 sys.exit(abs(subprocess.call(sys.argv[2:])))
 """
-"""The same for a program that starts others: the code stays, and kills all of its group.  A program
-that left the group by setsid is not in it."""
+"""The same for a program that starts others: this code keeps running, and kills its whole process
+group when its parent is gone.  A program that left the group by setsid is not killed."""
 
 
 class User(NamedTuple):
@@ -68,9 +68,9 @@ def run(
 
     The program gets its own session.  So Ctrl-C reaches only replayer, which then stops in order.
     The program reads `stdin` from its current position; the program's `user` needs no right to open
-    that file.  `timeout` is in seconds.  A `bound` program is killed, and what it started with it,
-    when the thread that runs it is gone.  Raises ReplayerError, with the last lines of stderr, if
-    it fails, is missing or takes too long.
+    that file.  `timeout` is in seconds.  A `bound` program is killed, together with the programs
+    that it started, when the thread that called this function is gone.  Raises ReplayerError, with
+    the last lines of stderr, if the program fails, is missing or takes too long.
     """
     command = [str(argument) for argument in arguments]
     bind = [sys.executable, "-I", "-S", "-c", _BOUND_WITH_CHILDREN, str(os.getpid())]
@@ -98,7 +98,7 @@ def run(
 
 
 def _outputs(process: subprocess.Popen[str], timeout: float | None) -> tuple[str, str]:
-    """Return what a program printed; kill it, and what it started, if that takes too long."""
+    """Return what a program printed; after `timeout` kill it, and the programs it started."""
     try:
         return process.communicate(timeout=timeout)
     except BaseException:
@@ -179,8 +179,8 @@ def printed(
 ) -> Iterator[IO[str]]:
     """Run a program and yield its stdout as a text file, while the program runs.
 
-    The end of the `with` block kills it if it still runs.  Raises ReplayerError as `run` does; a
-    failure or a timeout is raised only at the end of the block.
+    The end of the `with` block kills the program if it still runs.  Raises ReplayerError as `run`
+    does; a failure or a timeout is raised only at the end of the block.
     """
     command = [str(argument) for argument in arguments]
     with tempfile.TemporaryFile() as errors:

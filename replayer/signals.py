@@ -81,8 +81,8 @@ def limited(seconds: float | None) -> Iterator[None]:
 def shield() -> Iterator[None]:
     """Hold signals back in the `with` block; a signal that arrived raises Interrupted at its end.
 
-    In any thread but the main one this does nothing: a signal interrupts only the main thread, and
-    another thread could not raise in it.
+    In any thread but the main one this does nothing, because a signal interrupts only the main
+    thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -99,8 +99,8 @@ def shield() -> Iterator[None]:
 def interruption() -> Interrupted | None:
     """Return the Interrupted of the signal that stopped replayer; None if no signal did.
 
-    Use this for any error: a driver that was waiting for its server may replace the Interrupted by
-    its own error.
+    Call this after any error: a driver that was waiting for its server may have replaced the
+    Interrupted by its own error.
     """
     number = _state["raised"]
     if not number:

@@ -112,7 +112,7 @@ class Folder:
     ) -> None:
         """Write a file completely or not at all: a new file replaces whatever has that name.
 
-        Its name is `draft`, else `name`.new, until it is complete and on the disk.
+        Until the new file is complete and on the disk, its name is `draft`, by default `name`.new.
         """
         draft = draft or f"{name}.new"
         self.forget(draft)
@@ -148,7 +148,7 @@ class Folder:
             return file.read(_SMALL)
 
     def mode(self, name: str) -> int:
-        """Return the mode of an entry, of the link itself if it is one; 0 if there is no entry."""
+        """Return the mode of an entry, without following a link; 0 if there is no entry."""
         with contextlib.suppress(FileNotFoundError):
             return os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_mode
         return 0
@@ -195,8 +195,8 @@ class Folder:
 def own(path: Path, what: str) -> Folder:
     """Open a folder in which no other user can write, and which no other user can replace.
 
-    Raises Impossible for any other folder, with `what` as its name in the sentence.  Raises OSError
-    if it cannot be opened.
+    Raises Impossible for any other folder; its message calls the folder `what`.  Raises OSError if
+    the folder cannot be opened.
     """
     folder = Folder(path)
     reason = folder.shared()
@@ -214,8 +214,8 @@ def own(path: Path, what: str) -> Folder:
 def steady(path: Path, what: str) -> Folder:
     """Open a folder in which no other user can swap entries: the user's own, or sticky as /tmp.
 
-    Raises Impossible for any other folder, with `what` as its name in the sentence.  Raises OSError
-    if it cannot be opened.
+    Raises Impossible for any other folder; its message calls the folder `what`.  Raises OSError if
+    the folder cannot be opened.
     """
     folder = Folder(path)
     if folder.swappable:

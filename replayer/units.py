@@ -182,7 +182,7 @@ def show_rate(value: float) -> str:
 
 
 def show_or_dash(value: Any, form: Callable[[Any], str]) -> str:
-    """Return a value in a form; a dash if it is not known."""
+    """Return a value as the function `form` writes it; a dash if the value is None."""
     return "-" if value is None else form(value)
 
 

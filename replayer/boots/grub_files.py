@@ -16,7 +16,7 @@ _READ_ONLY = ("btrfs", "zfs", "f2fs", "bcachefs", "squashfs", "iso9660", "overla
 
 
 def environment(system: System, editor: str, block: str) -> dict[str, str]:
-    """Return the variables of an environment block, by GRUB's own tool; {} if it does not exist."""
+    """Return the variables of an environment block, as GRUB's tool lists them; {} without it."""
     path = system.path(block)
     if not path.exists():
         return {}
@@ -34,9 +34,9 @@ def forget(system: System, editor: str, block: str) -> None:
 
 
 def kept_for_ever(system: System, block: str) -> str:
-    """Return why GRUB could not forget a choice that it has followed, "" if it can.
+    """Return why GRUB cannot remove the choice for one boot after that boot; "" if it can.
 
-    If GRUB cannot write its block, a choice for one boot stays for ever, even for a kernel that
+    If GRUB cannot write the environment block, the choice stays for ever, even if the chosen kernel
     panics.
     """
     inside = system.path(block).resolve().relative_to(system.root.resolve())
@@ -56,7 +56,7 @@ def kept_for_ever(system: System, block: str) -> str:
 
 
 def text(system: System, *paths: str) -> str:
-    """Return the first of the loader's menus that exists; raise ReplayerError if none does."""
+    """Return the text of the first of GRUB's menus that exists; raise ReplayerError without one."""
     for path in paths:
         found = system.host.read(path)
         if found:

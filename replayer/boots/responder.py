@@ -1,4 +1,4 @@
-"""The side of a remotely driven machine under test: read one request, do it, print the answer.
+"""The side of the machine under test in a plan by ssh: read a request, do it, print the answer.
 
 The request is a line of JSON on stdin. The answer is a line of JSON on stdout, behind a mark,
 because a login shell may print lines before it. A step runs only as long as stdin is open, so that
@@ -46,7 +46,7 @@ def answer(system: System) -> None:
 
 
 def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the plan and its files, and return how the machine would do it.
+    """Store the plan and its files; return this machine's boot loader, default and kernels for it.
 
     Raises ReplayerError for a plan that this machine cannot do.
     """
@@ -71,7 +71,7 @@ def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the kernel that came up, whether it is the chosen one, and which words it lacks."""
+    """Return which kernel runs, whether it is the chosen one, and which words it was not given."""
     way = loaders.load(request["way"])
     return {
         "boot": system.boot,
@@ -126,9 +126,9 @@ def _give(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _end(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the choice for the next boot back, and answer which restart is due.
+    """Remove the choice for the next boot; return the default, and the command of a due restart.
 
-    After a finished plan its folder is removed, and the machine restarts into its default.
+    If the plan is done, its folder is removed, too.
     """
     way = loaders.load(request["way"])
     way.clear(system)

@@ -64,7 +64,7 @@ def arrived(state: BootsState, seen: BootObservation) -> tuple[BootsState, Move]
 
 
 def asked(state: BootsState, attempt: Attempt) -> BootsState:
-    """Return the state with a new attempt, just before its boot is asked for."""
+    """Return the state with one more attempt, whose boot has not begun yet."""
     return state.model_copy(update={"attempts": (*state.attempts, attempt)})
 
 
@@ -138,7 +138,7 @@ def _with(state: BootsState, attempt: Attempt) -> BootsState:
 
 
 def due(state: BootsState, done: int) -> tuple[int, str, str] | None:
-    """Return the number, the kernel and the release of the next turn; None after the last."""
+    """Return number, kernel and release of the turn after `done` turns; None after the last."""
     if done >= len(state.schedule.order):
         return None
     kernel = state.schedule.order[done]

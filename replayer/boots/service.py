@@ -36,7 +36,7 @@ _END_SECONDS = 90.0
 _POLL_SECONDS = 1.0
 _ERROR = "replayer: error: "
 _NEXT_SECONDS = 1200.0
-"""The time for a job to read its runs, on an emulated machine, too."""
+"""The most seconds for a job to name the next kernel; an emulated machine is slow."""
 
 
 def run_service(system: System) -> None:
@@ -71,7 +71,7 @@ def run_service(system: System) -> None:
 def _gone_on(system: System, inner: Folder, current: BootsState) -> BootsState:
     """Return the state after this boot's work: the next kernel is chosen, or the plan has ended.
 
-    An error of the machine stops the plan: a restart that cannot be recorded first is not made.
+    An error stops the plan: the machine does not restart if the state cannot be saved first.
     """
     try:
         say = functools.partial(state.say, inner)
@@ -109,7 +109,7 @@ def missing_words(system: System, kernel: str) -> tuple[str, ...]:
 
 
 def booted_as_chosen(system: System, way: BootLoader, release: str) -> bool | None:
-    """Return whether this boot is the one chosen for a release; None if that is not shown."""
+    """Return whether this boot is the one that was chosen for a release; None if not known."""
     with contextlib.suppress(ReplayerError):
         entries = [entry for entry in way.entries(system) if entry.release == release]
         return way.booted_as_chosen(system, (entries or [KernelEntry(release, "")])[0])
@@ -153,7 +153,11 @@ class _ThisMachine:
         return state.save(self.inner, current)
 
     def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
-        """Return the next turn, of which a plan's job is asked; raise Stop for a foreign kernel."""
+        """Return number, kernel and release of the next turn; None after the last.
+
+        If the plan has a job, the job names the kernel. Raises Stop if the plan does not have that
+        kernel.
+        """
         done = _done(current)
         if not current.schedule.job:
             return sequence.due(current, done)
@@ -163,7 +167,7 @@ class _ThisMachine:
         return (done + 1, kernel, current.kernels[kernel]) if kernel else None
 
     def list_finished(self, current: BootsState) -> frozenset[str]:
-        """Return the boots that have a finished run."""
+        """Return the ids of the boots that have a finished run."""
         return frozenset(_finished(current))
 
     def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
@@ -176,7 +180,7 @@ class _ThisMachine:
             ) from error
 
     def do_step(self, current: BootsState) -> str:
-        """Do the due step.
+        """Do the due step; return why it failed, or "".
 
         Raises Stop if the plan file was changed or cannot be read, or if a disk is full.
         """
@@ -256,9 +260,9 @@ def chosen(system: System, inner: Folder, current: BootsState) -> BootsState:
 
 
 def named_next(command: Sequence[str], plan: Path, folder: Path) -> str:
-    """Return the kernel that a plan's job wants next, "" if it is at its end.
+    """Return the kernel that a plan's job needs next, "" if the job is over.
 
-    Raises ReplayerError, with the job's sentence, if it fails.
+    Raises ReplayerError, with the job's own message, if the job fails.
     """
     said = shell.run((*command, "step", plan, "--next"), folder=folder, timeout=_NEXT_SECONDS)
     lines = [line for line in said.splitlines() if line.startswith(boot_plan.NEXT)]
@@ -266,7 +270,10 @@ def named_next(command: Sequence[str], plan: Path, folder: Path) -> str:
 
 
 def _done(current: BootsState) -> int:
-    """Return how many turns are done: by the runs; without their disk, by the newest attempt."""
+    """Return how many turns are done, which are those with a finished run.
+
+    If the plan's file is not there, the number follows from the newest attempt.
+    """
     last = current.last
     with contextlib.suppress(ReplayerError, OSError):
         if Path(current.plan).is_file():
@@ -277,8 +284,8 @@ def _done(current: BootsState) -> int:
 def choose(system: System, way: BootLoader, release: str, arguments: str) -> None:
     """Choose a kernel for the next boot only.
 
-    Raises ReplayerError if it is not installed, if the loader does not show the choice, or if the
-    choice changed the default.
+    Raises ReplayerError if the kernel is not installed, if the boot loader does not show the
+    choice, or if the choice changed the default.
     """
     entries = [entry for entry in way.entries(system) if entry.release == release]
     if not entries:

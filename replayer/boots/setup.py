@@ -85,9 +85,9 @@ class Intent:
 def intent(
     system: System, plan: Path, *, way: str, then: str, folders: Sequence[Path] = ()
 ) -> Intent:
-    """Return the actions of a start; raise Impossible, in one sentence, if it is not possible.
+    """Return what a start of the plan will do; raise Impossible if the plan cannot be started.
 
-    `folders` are those that the plan's words name: each boot waits until their disks are mounted.
+    `folders` are named in the plan's arguments: each boot waits until their disks are mounted.
     """
     permit(system)
     path = trusted_path.real(plan)
@@ -109,7 +109,7 @@ def intent(
 
 
 def _boots_left(system: System, schedule: BootSchedule, path: Path) -> int:
-    """Return how many boots are left; 1 for a job that wants another one."""
+    """Return how many boots are left; for a plan with a job, 1 if it needs another boot, else 0."""
     if schedule.job:
         return int(bool(service.named_next(command(system), path, Path.cwd())))
     return len(schedule.order) - len(boot_plan.finished(schedule, boot_plan.runs(path)))
@@ -149,7 +149,7 @@ def permit(system: System) -> None:
 def _trusted(path: Path) -> BootSchedule:
     """Return the plan; raise Impossible if another user can change its file.
 
-    For days the file decides what root does.
+    As long as the plan runs, its file decides what root does.
     """
     with trusted_path.steady(path.parent, "the plan's folder") as folder:
         mode = folder.mode(path.name)
@@ -164,7 +164,7 @@ def _trusted(path: Path) -> BootSchedule:
 
 
 def installed(system: System, schedule: BootSchedule, name: str) -> dict[str, KernelEntry]:
-    """Return the installed entry of each kernel of a plan, after a trial of each.
+    """Return planned kernel -> installed entry, after a check whether each can be started.
 
     Raises Impossible if a kernel is missing or refused, or if a choice for the next boot is
     pending.

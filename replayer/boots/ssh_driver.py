@@ -1,7 +1,7 @@
 """A plan of boots for another machine, driven from here with the system's ssh.
 
 The machine under test keeps only the plan and its runs; this machine keeps the state. The runs are
-fetched after each boot. They are given back to a machine that was installed anew.
+fetched after each boot. If the machine under test was installed anew, they are sent to it again.
 """
 
 from __future__ import annotations
@@ -191,24 +191,27 @@ class BootDriver:
         return self.machine.host
 
     def save(self, current: BootsState) -> BootsState:
-        """Return the state: this process outlives the boots."""
+        """Return the state unchanged: this process survives the boots, so nothing must be saved."""
         return current
 
     def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
-        """Return the next turn, by the runs that are here after the new ones were fetched."""
+        """Fetch new runs; return number, kernel and release of the next turn, or None."""
         self._fetch()
         return sequence.due(current, len(self._finished()))
 
     def list_finished(self, _: BootsState) -> list[str]:
-        """Return the boots that have a finished run."""
+        """Return the ids of the boots that have a finished run."""
         return self._finished()
 
     def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
-        """Let the machine choose a kernel for one boot; it restarts after its answer."""
+        """Let the machine choose a kernel for one boot; the machine restarts after its answer."""
         self.machine.ask("choose", way=current.way, release=attempt.release, arguments=arguments)
 
     def _returned(self, current: BootsState) -> BootObservation:
-        """Wait until the machine answers from another boot; raise NoAnswer after RETURN_SECONDS."""
+        """Wait until the machine answers from another boot, and return the facts about that boot.
+
+        Raises NoAnswer after RETURN_SECONDS.
+        """
         attempt = current.last
         assert attempt is not None
         deadline = time.monotonic() + RETURN_SECONDS
@@ -246,7 +249,7 @@ class BootDriver:
         )
 
     def do_step(self, current: BootsState) -> str:
-        """Have the due step done, and fetch its run."""
+        """Let the machine do the due step, and fetch its run; return why it failed, or ""."""
         assert current.last is not None
         try:
             answer = self.machine.ask("step", plan=self.name, turn=current.last.turn, patience=None)
@@ -302,7 +305,7 @@ class BootDriver:
                     runs.replace(str(name), text)
 
     def _end(self, current: BootsState, *, restart: bool) -> str:
-        """Take the choice for the next boot back; return what is not as before, "" if all is."""
+        """Remove the choice for the next boot; return what is not as before, "" if nothing."""
         restarts = restart and any(one.boot for one in current.attempts)
         try:
             answer = self.machine.ask(

@@ -44,7 +44,7 @@ class Attempt(Noun):
     """The kernel as the machine names it."""
     asked: str
     chosen_in: str
-    """The id of the boot in which it was chosen."""
+    """The id of the boot that ran when this kernel was chosen for the next one."""
     outcome: Outcome = "asked"
     boot: str = ""
     came: str = ""
@@ -62,12 +62,12 @@ class BootsState(Noun):
     """SHA-256 of the plan file."""
     schedule: BootSchedule
     folder: str
-    """The working folder at the start: the plan's words may name files below it."""
+    """The working folder at the start: the plan's arguments may name files below it."""
     way: str
     kernels: dict[str, str]
     """The plan's kernel -> the installed release."""
     arguments: dict[str, str]
-    """Release -> the command line that it had at the start."""
+    """Release -> the kernel's command line in the boot loader when the plan was started."""
     default: str
     mounts: tuple[str, ...]
     """Mount points of the disks that the plan needs."""
@@ -103,7 +103,10 @@ def folder() -> Path:
 
 @contextlib.contextmanager
 def opened(*, make: bool = False) -> Iterator[trusted_path.Folder]:
-    """Open the folder; raise NotFound without a started plan, Impossible if others can write it."""
+    """Open the folder of started plans.
+
+    Raises NotFound if there is none, and Impossible if another user can write in it.
+    """
     with trusted_path.own(journal.home(), "replayer's own folder") as home:
         if make:
             with contextlib.suppress(FileExistsError):
@@ -141,7 +144,7 @@ def locked(inner: trusted_path.Folder) -> Iterator[None]:
 
 
 def holder(inner: trusted_path.Folder) -> int:
-    """Return the id of the process that holds the state, 0 if none does."""
+    """Return the id of the process that holds the lock on the state, 0 if none does."""
     with contextlib.suppress(OSError, ValueError):
         owner = inner.read(_LOCK)
         return journal.pid_of(owner) if journal.alive(owner) else 0
@@ -156,7 +159,7 @@ def _who(inner: trusted_path.Folder) -> str:
 def load(inner: trusted_path.Folder) -> BootsState:
     """Return the saved state.
 
-    Raises NotFound if there is none, Impossible if it is damaged or not this user's.
+    Raises NotFound if there is none, Impossible if it is damaged or belongs to another user.
     """
     path = inner.path / _STATE
     try:

@@ -35,7 +35,7 @@ class System:
 
     @cached_property
     def host(self) -> Host:
-        """Return the facts of its kernel and hardware."""
+        """Return the reader of the files in which the kernel shows facts about the machine."""
         return Host(self.root)
 
     @property
@@ -78,7 +78,8 @@ class System:
     ) -> str:
         """Run one of the machine's programs to its end, and return its output.
 
-        Raises ReplayerError if it is not there, fails or takes longer than `timeout` seconds.
+        Raises ReplayerError if the program is not installed, fails or takes longer than `timeout`
+        seconds.
         """
         program = self.program(name)
         if program is None:

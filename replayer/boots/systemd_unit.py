@@ -1,8 +1,8 @@
 """The service that continues a plan after each boot: a unit of systemd, else an init script.
 
-A note of it is written to the journal before it is made, because it outlives its process. Only
-files of these names are removed, and only if they begin with replayer's mark, whatever the note
-names.
+Before the service is made, a note of it is written to the journal, because the service outlives the
+process that makes it. `remove` does not trust the path in that note: it removes only files with the
+names in this module, and only if they begin with replayer's mark.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ setsid {command} </dev/null >/dev/null 2>&1 &
 
 
 def check(system: System) -> None:
-    """Raise Impossible if no service can be made, or if a foreign service has this name."""
+    """Raise Impossible if no service can be made, or if its file exists and is not replayer's."""
     folder, name = _place(system)
     with trusted_path.own(system.path(folder), "the folder") as inner:
         if inner.mode(name) and not _ours(inner, name):
@@ -82,7 +82,7 @@ def check(system: System) -> None:
 
 
 def install(system: System, plan: str, command: Sequence[str], mounts: Sequence[str] = ()) -> None:
-    """Make the service, started at each boot after the disks of these mount points.
+    """Make the service; it is started at each boot, after these mount points are mounted.
 
     Raises Impossible as `check` does, ReplayerError if systemctl fails; then no service stays.
     """
@@ -106,7 +106,7 @@ def install(system: System, plan: str, command: Sequence[str], mounts: Sequence[
 
 
 def remove(system: System) -> None:
-    """Remove the service if it is there and replayer's, and drop its note in the journal."""
+    """Remove the service if replayer made it, and drop the notes of it in the journal."""
     with signals.shield():
         for folder, name in ((_UNITS, _SERVICE), (_SCRIPTS, NAME)):
             with contextlib.suppress(FileNotFoundError):
@@ -122,7 +122,7 @@ def remove(system: System) -> None:
 
 
 def installed(system: System) -> bool:
-    """Return whether the service is there and replayer's."""
+    """Return whether the service exists and was made by replayer."""
     for folder, name in ((_UNITS, _SERVICE), (_SCRIPTS, NAME)):
         with (
             contextlib.suppress(FileNotFoundError),

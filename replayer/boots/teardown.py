@@ -32,7 +32,7 @@ def end(
     phase: Literal["done", "stopped"],
     reason: str = "",
 ) -> BootsState:
-    """Give everything back, save how the plan ended, and put the log next to the runs."""
+    """Restore the machine, save how the plan ended, and put the log next to the runs."""
     remarks = [reason] if reason else []
     last = current.last
     if last is not None and last.outcome in {"asked", "working"}:
@@ -49,7 +49,7 @@ def end(
 
 
 def _given_back(system: System, current: BootsState) -> list[str]:
-    """Give everything back; return remarks on what could not be, or is not as it was."""
+    """Restore the machine; return a remark on each thing that is not as it was before the plan."""
     remarks = []
     way = loaders.load(current.way)
     for give_back in (way.clear, systemd_unit.remove):
@@ -68,7 +68,10 @@ def _given_back(system: System, current: BootsState) -> list[str]:
 
 
 def restarts(system: System, current: BootsState) -> bool:
-    """Return whether the machine is to restart into its default, which ran before the plan."""
+    """Return whether the plan is done and the machine still runs a boot of it.
+
+    The machine must then restart into its default kernel.
+    """
     chosen = {attempt.boot for attempt in current.attempts}
     return current.phase == "done" and system.boot in chosen
 

@@ -28,7 +28,7 @@ class Stop(ReplayerError):
 
 
 class BootedMachine(Protocol):
-    """The machine that does a plan, as the loop reaches it."""
+    """The machine that does a plan: the actions that the loop needs of it."""
 
     @property
     def title(self) -> str:
@@ -36,7 +36,7 @@ class BootedMachine(Protocol):
         ...
 
     def save(self, current: BootsState) -> BootsState:
-        """Save the state where it outlives this process, if a boot ends the process; return it."""
+        """Return the state; save it first, if the boot of the machine ends this process."""
         ...
 
     def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
@@ -48,7 +48,7 @@ class BootedMachine(Protocol):
         ...
 
     def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
-        """Choose an attempt's kernel for one boot, with the arguments of its command line."""
+        """Choose the kernel of an attempt for one boot, with these words on its command line."""
         ...
 
     def do_step(self, current: BootsState) -> str:
@@ -61,8 +61,8 @@ def choose_next(
 ) -> BootsState | None:
     """Record the next attempt and choose its kernel for one boot; return None after the last turn.
 
-    `boot` is the id of the boot in which it is chosen.  Raises Stop if the plan has failed too
-    often.
+    `boot` is the id of the boot in which the kernel is chosen.  Raises Stop if the plan has failed
+    too often.
     """
     enough = sequence.enough(current)
     if enough:
@@ -85,7 +85,7 @@ def choose_next(
 def judge(
     machine: BootedMachine, current: BootsState, seen: BootObservation, say: Say
 ) -> BootsState:
-    """Return the state after a boot: its outcome, and that of its step if it is the due one."""
+    """Judge a boot, and do the step if the right kernel runs; return the state with the outcome."""
     current, move = sequence.arrived(current, seen)
     machine.save(current)
     _report(current, seen, say)

@@ -14,7 +14,7 @@ class Command(Protocol):
     """The members of a command module that the command line uses."""
 
     EPILOG: str = ""
-    """The `examples:` at the end of its help; `configure` may set a longer `parser.epilog`."""
+    """The `examples:` at the end of the command's help; `configure` may extend them."""
 
     @abstractmethod
     def configure(self, parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,10 @@ class Command(Protocol):
 
     @abstractmethod
     def run(self, args: argparse.Namespace) -> int:
-        """Run the command and return the exit status; __main__ prints a ReplayerError."""
+        """Run the command and return the exit status.
+
+        A ReplayerError that it raises is printed by the caller.
+        """
 
 
 FACE = Command

@@ -55,7 +55,7 @@ exit status: 3 if B is worse, with --fail-if-worse
 """
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%?\s*")
 _MOST = 40
-"""Runs of each variant, unless --runs or --for is given."""
+"""The most runs of each variant, unless --runs or --for is given."""
 _MANY = 500
 
 
@@ -164,7 +164,7 @@ def _configure_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _percent(text: str) -> float:
-    """Return a share from `2%` or `2`; raise Impossible for other text."""
+    """Return a share, such as 0.02 for `2%` or `2`; raise Impossible for other text."""
     number = _PERCENT.fullmatch(text)
     if number is None or not 0 < float(number[1]) < 100:
         raise Impossible(f"{text!r} is not a percentage above 0 and below 100, such as 2%")
@@ -199,7 +199,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measure(args: argparse.Namespace, trial: Trial, expected: Sequence[Expectation]) -> TrialState:
-    """Make the runs within this boot."""
+    """Make the runs of a trial that needs no reboot; return the trial's state at its end."""
     state = ab_trial.found_again(trial) if args.resume else TrialState()
     if args.resume:
         say(f"{state.count()} runs of this trial were found in {trial.options.results}/")
@@ -209,14 +209,14 @@ def _measure(args: argparse.Namespace, trial: Trial, expected: Sequence[Expectat
 
 
 def name_next_boot(args: argparse.Namespace) -> str:
-    """Return the kernel that a trial wants next; "" if it is over."""
+    """Return the kernel to boot for the next run of a trial; "" if the trial is over."""
     trial = _trial(args)
     which = ab_trial.due(trial, ab_trial.found_again(trial))
     return "" if which is None else _kernels(trial)[which]
 
 
 def _boot_once(args: argparse.Namespace, trial: Trial) -> TrialState:
-    """Do the run of this boot if it is its turn, and print what to boot next."""
+    """Do one run if this boot has the kernel that is due, and print what to boot next."""
     job = _job(args, trial)
     job.write()
     state = ab_trial.found_again(trial)
@@ -253,7 +253,7 @@ def _job(args: argparse.Namespace, trial: Trial) -> BootJob:
 
 
 def _trial(args: argparse.Namespace) -> Trial:
-    """Return the plan that the arguments ask for; raise Impossible for what cannot be done."""
+    """Return the trial that the arguments ask for; raise Impossible if it cannot be made."""
     data = args.data_dir or journal.place() / "data"
     place = factors.place_at(data, args.engine or "")
     between_boots = _name_kernels(args, place)
@@ -288,7 +288,7 @@ def _trial(args: argparse.Namespace) -> Trial:
 def _named_apart(
     args: argparse.Namespace, first: Variant, second: Variant
 ) -> tuple[Variant, Variant]:
-    """Return the variants; raise Impossible if they are the same one."""
+    """Return both variants; raise Impossible if they are equal."""
     if (first.arguments, first.levels, first.switch) == (
         second.arguments,
         second.levels,
@@ -302,9 +302,10 @@ def _named_apart(
 
 
 def _name_kernels(args: argparse.Namespace, place: FactorPlace) -> bool:
-    """Return whether each run needs a boot; then each variant names its kernel.
+    """Return whether each run needs its own boot.
 
-    Raises Impossible for options that cannot live through a boot.
+    If so, `args` is changed: a variant without a kernel gets the running kernel, and the path of a
+    workload file becomes absolute. Raises Impossible for options that cannot be used with boots.
     """
     both = [variant.parse_variant(text, place, switch=args.switch) for text in (args.a, args.b)]
     if not any(own.of_scope("boot") for own in both):
@@ -327,7 +328,10 @@ def _name_kernels(args: argparse.Namespace, place: FactorPlace) -> bool:
 
 
 def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:
-    """Return what is known of a run of a variant; raise what `replayer run` would refuse."""
+    """Return the expected duration and number of metrics of one run of a variant.
+
+    Raises the error with which `replayer run` would refuse that run.
+    """
     order = variant.plan_run(workload, own, options)
     return forecast(order, [options.results]).expected
 
@@ -336,7 +340,7 @@ def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:
 
 
 def _foretell(trial: Trial, expected: Sequence[Expectation], say: Callable[[str], None]) -> None:
-    """Print the variants, how long it takes by what is known, and what is switched."""
+    """Print each variant, what is switched for it, its command, and how long the trial takes."""
     for letter, own in zip("AB", trial.variants, strict=True):
         say(f"{letter}: {own.label}")
         if own.switch:
@@ -376,7 +380,7 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
 
 
 def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
-    """Print how the trial ended, and the comparison: its answer is the last line."""
+    """Print how the trial ended, then the comparison, which ends with the answer."""
     both = zip(trial.variants, state.runs, strict=True)
     first = [(own.arguments, runs[0]) for own, runs in both if runs]
     for sentence in shared_settings(first):
@@ -398,7 +402,10 @@ def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
 
 
 def _fail_if_worse(trial: Trial, compared: Comparison | None, least: float | None) -> None:
-    """Raise Worse if a leading metric was shown to be worse; within one boot that is called so."""
+    """Raise Worse if B is worse than A in a leading metric, by at least the share `least`.
+
+    With `least` 0 the trial's threshold (--within) is used; with None nothing is checked.
+    """
     if least is None or compared is None:
         return
     worse = [

@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measure(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> None:
-    """Make the runs that are needed, or that of this boot."""
+    """Make the runs that the search needs; in a search among kernels, only the run of this boot."""
     if args.resume or args.kernels:
         candidate_search.take_up(search, state)
         say(f"{len(state.values)} runs of this search are there already")
@@ -145,7 +145,10 @@ def _measure(args: argparse.Namespace, search: CandidateSearch, state: SearchSta
 
 
 def _conclude(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> int:
-    """Print the finding; raise what ended the search early."""
+    """Print the finding; return 0, the exit status.
+
+    Raises the error that ended the search early, or Impossible if both ends measure alike.
+    """
     if state.values:
         _tell(args, SearchAnswer.of_state(search, state))
     elif state.reason and state.error is None:
@@ -252,7 +255,10 @@ def _commit(args: argparse.Namespace, build: CommitBuild, commit: str) -> Search
 
 
 def _kernels(text: str) -> list[str]:
-    """Return the releases that the words mean; a pattern those in /boot, by their version."""
+    """Return the kernel releases that a list with commas, or a file with one in each line, names.
+
+    A name with * stands for the kernels in /boot that it matches, sorted by version.
+    """
     file = Path(text)
     lines = assets.text(file).splitlines() if file.is_file() else text.split(",")
     words = [line.strip() for line in lines if line.strip()]
@@ -278,7 +284,7 @@ def _version(name: str) -> list[tuple[int, str]]:
 
 
 def _job(args: argparse.Namespace, search: CandidateSearch) -> BootJob:
-    """Return the work of the boots of a search among kernels."""
+    """Return the job with which each boot continues a search among kernels."""
     results = search.options.results.absolute()
     names = [candidate.name for candidate in search.candidates]
     words = ["bisect", args.workload, "--kernels", ",".join(names), "--runs", str(search.most)]
@@ -294,7 +300,7 @@ def _job(args: argparse.Namespace, search: CandidateSearch) -> BootJob:
 
 
 def name_next_boot(args: argparse.Namespace) -> str:
-    """Return the kernel that a search wants next; "" if it is over."""
+    """Return the kernel to boot for the next run of a search; "" if the search is over."""
     search = _search(args)
     state = candidate_search.begin(search)
     candidate_search.take_up(search, state)
@@ -303,7 +309,10 @@ def name_next_boot(args: argparse.Namespace) -> str:
 
 
 def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None:
-    """Measure this boot if it is its turn, and name the one to boot next."""
+    """Do one run if this boot has the kernel that is due.
+
+    `state.reason` then says what to boot next, or why the search is over.
+    """
     job.write()
     names = [candidate.name for candidate in search.candidates]
     number = _due_boot(search, state)
@@ -319,7 +328,10 @@ def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None
 
 
 def _due_boot(search: CandidateSearch, state: SearchState) -> int | None:
-    """Return the candidate to boot next; None, with the reason in the state, if it is over."""
+    """Return the index of the candidate to boot next.
+
+    Returns None if the search is over; `state.reason` then says why.
+    """
     number = candidate_search.due(state)
     if number is not None and len(state.values) >= search.most:
         state.reason = f"stopped after {search.most} boots"

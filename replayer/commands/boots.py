@@ -105,7 +105,10 @@ def _start(args: argparse.Namespace) -> int:
 
 
 def _drive(args: argparse.Namespace, planned: BootSchedule, asked: argparse.Namespace) -> int:
-    """Drive the plan of another machine to its end; return 0 if all of it was done, else 1."""
+    """Do the plan on another machine, over ssh; return 0 if the whole plan was done, else 1.
+
+    Without --yes it prints what would be done, and raises Impossible.
+    """
     how, host = args.via
     if planned.job:
         raise Impossible(

@@ -46,9 +46,10 @@ _LEAST_FREE = 1 << 30
 """Free bytes on the log's disk below which a capture ends early: a full disk stops the server."""
 _LOOKED_EVERY = 1.0
 _LAST_LINES_SECONDS = 1.0
-"""Seconds in which the server writes its last lines after the settings were given back."""
+"""Seconds to wait after the settings are restored, until the server has written its last lines."""
 _NAME, _CALLED = "application_name", "replayer capture"
-"""By this name `replayer convert` recognizes the sessions of this command, and leaves them out."""
+"""The parameter and value of a connection by which `replayer convert` knows the sessions of
+`replayer capture`, and leaves them out."""
 
 
 class _Source(NamedTuple):
@@ -86,7 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what must be logged and what it costs; with --apply log it for a while."""
+    """Print the log settings that a replay needs and their cost; with --apply, log for a while."""
     seconds = duration(args.seconds)
     _check(args, seconds)
     ask = getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
@@ -171,7 +172,7 @@ def _range(low: float, high: float) -> str:
 
 
 def _where(place: LogLocation, args: argparse.Namespace) -> list[str]:
-    """Return where the log is, and the command that makes a replay file of it."""
+    """Return two lines to print: where the log is, and the command that converts it."""
     if place.here is not None:
         return [f"log: {place.here}", _convert(str(_files(place)), place, args)]
     where = place.said or "where its messages go: its log file, systemd's journal or a container's"
@@ -197,7 +198,7 @@ def _convert(log: str, place: LogLocation, args: argparse.Namespace) -> str:
 def _capture(
     args: argparse.Namespace, source: _Source, needs: Needs, seconds: float, told: Conversation
 ) -> None:
-    """Log for a while, and keep what was logged, even if Ctrl-C ends it early."""
+    """Change the log settings for some seconds, then copy what was logged, even after a Ctrl-C."""
     before = span.sizes(logging_settings.place(*source))
     place: LogLocation | None = None
     try:
@@ -215,7 +216,10 @@ def _capture(
 
 
 def _keep(args: argparse.Namespace, place: LogLocation, before: dict[span.Inode, int]) -> None:
-    """Copy what was logged to --out if that is possible, and print where it is."""
+    """Copy what was logged meanwhile to --out, and print where the log is and how to convert it.
+
+    Nothing is copied without --out, or if the log files are not on this machine.
+    """
     if args.out is None:
         _print(_where(place, args))
         return

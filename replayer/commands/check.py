@@ -130,9 +130,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _prove(args: argparse.Namespace) -> int:
-    """Prove an engine; print or write its proof, and return 1 if a verb or a property failed.
+    """Test every verb of an engine on a server, and print the proof or write it into a file.
 
-    Raises Impossible for a server that cannot be used, or whose table would be in the way.
+    Returns 0, or 1 if a verb failed or a property of the engine was refuted. Raises Impossible if
+    the server cannot be used, or has a table with the name of the test's table.
     """
     from replayer.run import recovery  # noqa: PLC0415 - few checks prove an engine
     from replayer.run.checks import proof, prove  # noqa: PLC0415 - the same
@@ -170,7 +171,10 @@ def _prove(args: argparse.Namespace) -> int:
 
 
 def _proven(made: EngineProof) -> Iterator[RenderableType]:
-    """Yield the answer, what was tested, then every verb that failed."""
+    """Yield the parts of a proof to print: the verdict, the properties, then every failed verb.
+
+    Then come the properties that the engine's files mark as not verified, and missing rights.
+    """
     from replayer.run.checks import proof  # noqa: PLC0415 - few checks prove an engine
 
     yield Text(sanitize(proof.verdict_of(made)), style="bold" if made.holds else "bold red")
@@ -207,7 +211,7 @@ def _grid(rows: Iterable[tuple[str, str, str, str]]) -> Table:
 def _local(case: Case, url: str) -> list[PreflightLine]:
     """Return the lines about this machine.
 
-    Needs of a server that replayer would start here do not block a run at a URL.
+    With a URL none of them blocks a run: they are needs of a server that replayer starts here.
     """
     lines = [*preflight.lines(case)]
     return [line._replace(needed=False) for line in lines] if url else lines
@@ -257,7 +261,7 @@ def _as_json(case: Case, lines: Sequence[PreflightLine], *, possible: bool) -> s
 def _shown(
     case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine], url: str
 ) -> Iterator[RenderableType]:
-    """Yield what blocks a run, then what is worth doing, then the rest in a few lines."""
+    """Yield the lines that block a run, those that are limited, names of the others, a verdict."""
     yield Text(f"what this machine allows, with the data in {sanitize(case.data)}", style="bold")
     worth = [line for line in lines if line.answer is not _OK and line not in blocking]
     fine = [line for line in lines if line.answer is _OK]
@@ -279,7 +283,7 @@ def _shown(
 def _every(
     case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine], url: str
 ) -> Iterator[RenderableType]:
-    """Yield every line in the order in which it was checked."""
+    """Yield every line, in the order of the checks, and the verdict."""
     yield Text(f"what this machine allows, with the data in {sanitize(case.data)}", style="bold")
     yield Text("")
     yield _table(lines)

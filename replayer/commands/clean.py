@@ -43,7 +43,10 @@ _FEW = 5
 
 
 class _Thing(NamedTuple):
-    """Something to remove: its kind, its place, its bytes on disk (None: not a file), and how."""
+    """Something to remove: its kind, its place, its size, and the function that removes it.
+
+    The size is in bytes, or None if it is not known.
+    """
 
     what: str
     where: str
@@ -65,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List, ask, remove; return 1 if the user answered no."""
+    """List what will be removed, ask, and remove it; return 1 if the user answered no, else 0."""
     if args.engine:
         return _on_server(args)
     things = list(_one(args.data_dir) if args.data_dir else _everything())
@@ -95,7 +98,10 @@ def _wanted(args: argparse.Namespace) -> bool:
 
 
 def _on_server(args: argparse.Namespace) -> int:
-    """List the things that replayer made on that server, by its list there; ask; remove them."""
+    """List what replayer made on the server of --engine, ask, and remove it.
+
+    Returns 1 if the user answered no, else 0.
+    """
     if args.data_dir is not None:
         raise Impossible("--data-dir is on this machine and --engine on a server: give one of them")
     url = args.engine if "://" in args.engine else environment.url(args.engine)
@@ -171,7 +177,10 @@ def _everything() -> Iterator[_Thing]:
 
 
 def _one(path: Path) -> Iterator[_Thing]:
-    """Yield the data in one folder; raise Impossible if it is not replayer's, or is in use."""
+    """Yield what killed runs left in one data folder, then the folder itself.
+
+    Raises Impossible if replayer did not make the folder, or if the folder is in use.
+    """
     folder = data_folder.DataFolder(trusted_path.real(Path(path)))
     if folder.marker() is None:
         raise Impossible(f"{path} was not made by replayer, and is not removed by it")

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from replayer.model import Run
 
 _THRESHOLD = 2.0
-"""Percent."""
+"""The default of --threshold, in percent."""
 _ENGINES = 3
-"""As many engines are shown side by side; two are compared."""
+"""The fewest engines that are shown side by side; two engines are compared."""
 
 EPILOG = """\
 examples:
@@ -136,7 +136,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_engines(chosen: Chosen) -> list[Run]:
-    """Return the newest run of each side if there are three or more, each of another engine."""
+    """Return the newest run of each side if there are three or more, all of different engines.
+
+    Otherwise it returns [].
+    """
     runs = [max(side.runs, key=lambda run: run.started) for side in chosen.sides if side.runs]
     engines = {run.engine.name for run in runs if run.engine is not None}
     return runs if len(runs) >= _ENGINES and len(engines) == len(runs) else []
@@ -159,7 +162,7 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
 
 
 def _asked(args: argparse.Namespace) -> str:
-    """Return the command that makes this comparison, without what only changes its form."""
+    """Return the command line that makes this comparison, without options for its output."""
     words = ["replayer", "compare", *map(str, args.runs)]
     for option, value in (("--by", args.by), ("--results", args.results)):
         words += [option, str(value)] if value else []

@@ -38,7 +38,7 @@ _IDS = (
     "ls -- *.json | sed 's/[.]json$//'; "
     'head -q -n 6 -- *.json | sed -n \'s/^ "label": "\\(..*\\)",*$/\\1/p\' | sort -u'
 )
-"""Ids from the names of files, and labels from their first lines."""
+"""The command that prints the ids of runs, from file names, and labels, from the first lines."""
 _METRICS = 'sed -n \'s/.*"metric": "\\([^"]*\\)".*/\\1/p\' -- *.json | sort -u'
 
 
@@ -66,12 +66,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _stored(command: str) -> str:
-    """Return a shell command in the folder of results, quiet if there is none."""
+    """Return a shell command that runs `command` in the folder of results, without its errors."""
     return f'(cd "${{REPLAYER_RESULTS:-results}}" && {{ {command}; }}) 2>/dev/null'
 
 
 def _keys() -> list[str]:
-    """Return NAME.KEY= of every key of every step of the workloads that are installed."""
+    """Return `STEP.KEY=` for every key of every step of the installed workloads, sorted."""
     found = set()
     for name in assets.workloads():
         with contextlib.suppress(ReplayerError):
@@ -82,7 +82,7 @@ def _keys() -> list[str]:
 
 
 def _completer(action: argparse.Action) -> object:
-    """Return how an argument is completed, None if nothing is known of it."""
+    """Return the `complete` attribute of an argument for shtab; None if it cannot be completed."""
     if str(action.metavar) in _STORED:
         return _looked_up(*_STORED[str(action.metavar)])
     wanted = _NAMES.get(str(action.metavar))
@@ -95,10 +95,10 @@ def _completer(action: argparse.Action) -> object:
 
 
 def _looked_up(name: str, command: str) -> dict[str, object]:
-    """Return the completion by a shell command that is run at each Tab, in a function per shell.
+    """Return an argument's completion by the words that a shell command prints at each Tab.
 
-    shtab writes a command into the middle of quoted text, which zsh and fish cannot read if the
-    command has quotes and parentheses, too.
+    The command is in a function of the script, one for each shell: shtab would write it into the
+    middle of quoted text, which zsh and fish cannot read if the command has quotes and parentheses.
     """
     glued = "-S '' " if "=" in command.rsplit(maxsplit=1)[-1] else ""
     quoted = command.replace("\\", "\\\\").replace("'", "\\'")
@@ -121,9 +121,9 @@ _NAMES: Mapping[str, Callable[[], Iterable[str]]] = {
     "STEP.KEY=VALUE": _keys,
     "COMMAND": lambda: registry.names("commands"),
 }
-"""The name of an argument in help -> its values."""
+"""The metavar of an argument -> a function that returns the argument's values."""
 _STORED = {
     **dict.fromkeys(_RUNS, ("_replayer_runs", f"echo latest; {_stored(_IDS)}")),
     **dict.fromkeys(("METRIC", "PATTERN"), ("_replayer_metrics", _stored(_METRICS))),
 }
-"""The name of an argument in help -> the name of a function, and the command in it."""
+"""The metavar of an argument -> the name of a shell function, and the command in that function."""

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(out: str, summary: CaptureSummary) -> None:
-    """Print what is in the file, and what is not."""
+    """Print what the replay file contains, and how many statements were left out, by the reason."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.kinds.items())
     span = show_duration(summary.span_ns / 1e9)
     count = f"{summary.statements:,} statements of {summary.sessions:,} sessions in {span}"

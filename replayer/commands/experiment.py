@@ -225,7 +225,7 @@ def _work(args: argparse.Namespace, work: ExperimentWork, where: Path) -> int:
 
 
 def name_next_boot(args: argparse.Namespace) -> str:
-    """Return the kernel that an experiment wants next; "" if it is over."""
+    """Return the kernel to boot for the next run of an experiment; "" if the experiment is over."""
     folder = _resumed(args, store.folder(args.results))
     plan = load_plan(folder)
     work = ExperimentWork.of_plan(plan, folder, _place(_planned_order(plan)))
@@ -234,7 +234,7 @@ def name_next_boot(args: argparse.Namespace) -> str:
 
 
 def _one_boot(args: argparse.Namespace, work: ExperimentWork, job: BootJob) -> int:
-    """Do the run of this boot if it is its turn; print what to boot next, or the answer."""
+    """Do one run if this boot has the due kernel; print the next kernel to boot, or the answer."""
     job.write()
     done, host = work.done(), work.place.host
     due = due_run(work, done, _settled(work))
@@ -250,7 +250,7 @@ def _one_boot(args: argparse.Namespace, work: ExperimentWork, job: BootJob) -> i
 
 
 def _refuse_here(work: ExperimentWork) -> None:
-    """Raise Impossible for what needs a boot and cannot live through one."""
+    """Raise Impossible if a factor needs boots and --switch is given: a boot undoes a switch."""
     if work.boots is not None and work.plan.switch:
         raise Impossible(
             "--switch and a factor that needs a boot are not measured together: what a command "
@@ -259,7 +259,10 @@ def _refuse_here(work: ExperimentWork) -> None:
 
 
 def _check(work: ExperimentWork) -> None:
-    """Raise now, before anything is written, what `replayer run` would refuse at some run."""
+    """Raise the error with which `replayer run` would refuse one of the runs.
+
+    It is called before anything is written.
+    """
     for row, variant in enumerate(work.variants):
         plan_run(
             work.plan.workload,
@@ -317,7 +320,10 @@ def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]
 
 
 def _resumed(args: argparse.Namespace, where: Path) -> Path:
-    """Return the folder of the experiment to go on with; refuse options that contradict it."""
+    """Return the folder of the experiment that --resume names.
+
+    Raises Impossible for options that only a new experiment can have, such as --factors.
+    """
     given = {
         "WORKLOAD": args.workload,
         "--factors": args.factors,
@@ -394,13 +400,16 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
 
 
 def _workload_of(run: Run) -> str:
-    """Return the words for the workload of a stored run: its file if that is there, or its name."""
+    """Return the workload of a stored run: the path of its .toml file if it exists, or its name."""
     source = Path(run.workload.source)
     return str(source) if source.suffix == ".toml" and source.is_file() else run.workload.name
 
 
 def _changed(sides: tuple[Side, ...], asked: Workload) -> tuple[str, ...]:
-    """Return a sentence if the sides' runs did not do the workload as it is now."""
+    """Return a tuple with a sentence if a run of the sides did another version of the workload.
+
+    Otherwise it returns ().
+    """
     digest = workload.facts(asked).digest
     if all(run.workload.digest == digest for side in sides for run in side.runs):
         return ()
@@ -432,7 +441,7 @@ def _sides(args: argparse.Namespace, where: Path) -> tuple[Side, Side]:
 
 
 def _order(args: argparse.Namespace, named: str) -> RunRequest:
-    """Return the request of a run, to refuse now what the first run would refuse."""
+    """Return the request for one run of the workload; raise the error that the run would raise."""
     asked = workload.load(named, args.overrides, repeat=None, settings=args.settings)
     return build_request(asked, args.engine or "", bindir=args.bindir, data_dir=args.data_dir)
 
@@ -443,7 +452,7 @@ def _place(order: RunRequest) -> FactorPlace:
 
 
 def _planned_order(plan: ExperimentPlan) -> RunRequest:
-    """Return the request of a run; raise Impossible if the workload is no longer as it was."""
+    """Return the request for one run of the plan; raise Impossible if the workload was changed."""
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     _configure_runs(parser)
     order = _order(parser.parse_args(plan.arguments), plan.workload)
@@ -476,13 +485,13 @@ def _time(expected: Expectation, runs: int) -> str:
 
 
 def _expected(plan: ExperimentPlan, where: Path) -> Expectation:
-    """Return what earlier runs and the steps' keys show of one run."""
+    """Return the expected duration of one run, from earlier runs or the steps' keys."""
     earlier = sorted(path.parent for path in where.glob(f"*/{FILE}"))
     return forecast.expect(_planned_order(plan).workload, [where, *earlier])
 
 
 def _forecast(work: ExperimentWork, where: Path) -> int:
-    """Print every command of the first blocks, and what cannot be switched."""
+    """Print the commands of the fewest blocks, and what cannot be switched; return 0."""
     for words in commands(work):
         show(words)
     for words in (

@@ -138,7 +138,7 @@ def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
 
 
 def _check_fact(fact: str, newest: Path) -> None:
-    """Raise NotFound, with the most similar fact, if the newest run does not have this one."""
+    """Raise NotFound, with the most similar fact, if the newest run does not have `fact`."""
     from replayer.analysis.differences import environment  # noqa: PLC0415 - arrays, not needed for --help
 
     found = environment.resolve(fact, [store.load(newest)])
@@ -147,7 +147,7 @@ def _check_fact(fact: str, newest: Path) -> None:
 
 
 def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """Leave out the runs of experiments, unless they are asked for by a tag."""
+    """Return the runs that are not of an experiment; all runs if --where has a tag."""
     if any(condition.startswith("tag.") for condition in args.where):
         return list(runs)
     made = {tags[0]: [one for one in runs if set(tags) <= one.tags.keys()] for tags in _SWITCHED}

@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Store the runs and print their paths; list the lines that were not read on stderr."""
+    """Store the runs and print their paths; print on stderr the lines that cannot be read."""
     where = store.folder(args.results)
     runs: list[Run] = []
     for name in args.files:
@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(tool: str, source: ImportSource, label: str) -> ImportResult:
-    """Return the contents of a file.
+    """Return the runs in a file, and the lines that cannot be read.
 
-    Raises Impossible if it is not of this tool; the error names the tools whose file it looks like.
+    Raises Impossible if the file is not of this tool; the error names tools that may have made it.
     """
     try:
         sheaf: ImportResult = registry.plugin("imports", tool).read(source, label)

@@ -59,7 +59,7 @@ examples:
   replayer list metrics             the names that --metric and --sort take
 """
 _ALONE = ("metrics", "verbs")
-"""Kinds that are listed only where they are named."""
+"""Kinds that are listed only if KIND is given."""
 _SHOWN_APART = ("name", "about", "text", "keys", "left out by")
 """Parts of an entry that are printed in their own way, or only in JSON."""
 _COLD_AT_URL = "cold at a URL"
@@ -74,7 +74,7 @@ _NEEDED = {
     "capture": VerbName("capture/about"),
     "profile": VerbName("profile/about"),
 }
-"""Step or command -> the verb without which it is skipped; its absence is the reason."""
+"""Step or command -> the verb that it needs: on an engine without that verb it is skipped."""
 _FEW_RUNS = 10
 _RUNS_READ = 20
 """The newest runs whose metrics are listed."""
@@ -188,9 +188,10 @@ def _engines(*, details: bool) -> list[Entry]:
 
 
 def _engine(one: Engine, every: set[str]) -> Entry:
-    """Return the description of an engine.
+    """Return the entry of an engine; `every` are the verbs of all engines.
 
-    `missing` are the verbs that it lacks, without those of layouts that it does not have.
+    `missing` in the entry has the verbs that the engine lacks, except those of layouts that the
+    engine does not have either.
     """
     has_url = not one.spec.server.guest
     since = {verb: one.since(verb) for verb in sorted(every)}
@@ -261,7 +262,7 @@ def _line(text: str) -> str:
 
 
 def _plugin(kind: str, name: str, *, details: bool) -> Entry:
-    """Return a plug-in's entry; import it only if its keys are wanted, as that may be slow."""
+    """Return a plug-in's entry; import the plug-in, which may be slow, only if keys are needed."""
     text = registry.about(kind, name)
     entry: Entry = {"name": name, "about": text.partition("\n")[0].rstrip("."), "text": text}
     if details and kind in ("steps", "probes"):
@@ -319,7 +320,7 @@ def _details(entry: Entry) -> Iterator[RenderableType]:
 
 
 def _sentences(text: str) -> list[str]:
-    """Join the lines of a text: a line ends at the end of a sentence or of a paragraph."""
+    """Return the lines of a text, joined so that each ends with a sentence or a paragraph."""
     sentences: list[str] = []
     for text_line in text.splitlines():
         if sentences and sentences[-1] and text_line and not sentences[-1].endswith((".", ":")):
@@ -355,7 +356,7 @@ def _runs(
 
 
 def _metrics(where: Path) -> list[Entry]:
-    """Return the metrics of the newest stored runs, with their names in reports."""
+    """Return an entry for each metric of the newest stored runs, sorted by name."""
     entries: dict[str, Entry] = {}
     whole = [one for one in store.runs(where) if isinstance(one, StoredRun)]
     for one in whole[-_RUNS_READ:]:

@@ -90,7 +90,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_sheet(wanted: str, chosen: Chosen) -> None:
-    """Write the verdict of one run of `replayer size` on one page."""
+    """Write the page with the verdict of one run of `replayer size` into the file `wanted`.
+
+    Raises Impossible if not exactly one run was chosen.
+    """
     runs = [run for side in chosen.sides for run in side.runs]
     if len(runs) != 1:
         raise Impossible(f"--summary is of one run of `replayer size`, and {len(runs)} are named")
@@ -104,7 +107,7 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
 
 
 def _columns(args: argparse.Namespace) -> Columns:
-    """Return which columns of the runs' series to load: None (all) for the terminal's report."""
+    """Return a function that chooses the columns of the runs' series to load; None to load all."""
     if args.html or not (args.csv or args.markdown or args.text):
         return is_drawn
     return None if args.text else no_column
@@ -113,7 +116,7 @@ def _columns(args: argparse.Namespace) -> Columns:
 def _compared(chosen: Chosen) -> tuple[Comparison | None, str]:
     """Return the comparison of two groups, or None and the reason why there is none.
 
-    With any other number of groups nothing is compared: None and "".
+    If there are not exactly two groups, nothing is compared: it returns None and "".
     """
     if len(chosen.sides) != 2:
         return None, ""

@@ -240,7 +240,7 @@ def _clients(text: str) -> int | tuple[str, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the workload; the Run is saved after every step."""
+    """Run the workload, and save the Run after every step; return the exit status."""
     several = _several(args)
     if several:
         return _run_each(args, several)
@@ -249,7 +249,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _several(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the engines of a workload that runs on several, unless one is named."""
+    """Return the engines that the workload lists; () if the options choose an engine or a run."""
     if args.engine or args.resume or args.bindir:
         return ()
     workload = _workload(args, {})
@@ -299,7 +299,7 @@ def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
 def _run_one(args: argparse.Namespace, *, last: bool = True) -> Path | None:
     """Run the workload on one engine; return the result's file, None if there is none.
 
-    The live page stays after the last one only.
+    `last` is False if another engine follows: then the live page is closed at the end.
     """
     where = store.folder(args.results)
     asked = {key: getattr(args, key) for key in _STEP_KEYS}
@@ -400,7 +400,7 @@ def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | Non
 
 
 def _left(run: Run, engine: str) -> str:
-    """Return a sentence on what replayer left on a server at a URL, and how to remove it."""
+    """Return a sentence on what replayer left on a server at a URL, and how to remove it, or ""."""
     if run.engine is None:
         return ""
     size, names = (run.engine.facts.get(key) for key in (leftovers.BYTES, leftovers.NAMES))

@@ -187,7 +187,7 @@ def _note(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    """Remove the files of these runs after a yes; return 1 if the user answered no."""
+    """Ask, and remove the files of the named runs; return 1 if the user answered no, else 0."""
     paths = list(dict.fromkeys(_path(word, args.results) for word in args.runs))
     for path in paths:
         editing.check(path)

@@ -202,7 +202,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sized(args: argparse.Namespace, file: str) -> int:
-    """Size by one file, and print the verdict; the Run is saved after every step."""
+    """Size this machine by one file, and print the verdict; return the exit status."""
     orders = _ordered(args, file)
     if not orders:
         return 0
@@ -213,7 +213,7 @@ def _sized(args: argparse.Namespace, file: str) -> int:
 
 
 def _sized_by_both(args: argparse.Namespace) -> int:
-    """Size by a profile and by a capture, one after the other; show both verdicts side by side."""
+    """Size by a profile, then by a capture, and print both verdicts; return the exit status."""
     # Both are checked before the first begins, so that an error is reported at once.
     orders = _ordered(args, args.what, args.which)
     runs: list[Run] = []
@@ -226,18 +226,18 @@ def _sized_by_both(args: argparse.Namespace) -> int:
 
 
 class _Planned(NamedTuple):
-    """The request to run for a file, and the description that is printed before."""
+    """The request for the run by one FILE, and the description that is printed before that run."""
 
     order: RunRequest
     words: Sequence[Section]
     facts: dict[str, Any]
     """The description as JSON."""
     between: Callable[[Run, Progress], None] | None = None
-    """Called with the run so far after each of its steps."""
+    """A function that is called after each step of the run, with the run so far."""
 
 
 def _ordered(args: argparse.Namespace, *files: str) -> list[_Planned]:
-    """Return the plan for each file, after printing it; [] for --dry-run."""
+    """Print the plan for each file, and return the plans; return [] for --dry-run."""
     planned = {
         file: (_by_capture if file.endswith(ENDING) else _by_profile)(args, file) for file in files
     }
@@ -303,7 +303,7 @@ def _profile(args: argparse.Namespace, file: str) -> ResourceProfile:
 
 
 def _stored_run(name: str, folder: Path) -> Run | None:
-    """Return the run that has a name, as in `latest`; None without one."""
+    """Return the stored run that is called `name`, such as `latest`; None if there is none."""
     try:
         return store.load(store.find(name, folder))
     except ReplayerError:
@@ -311,7 +311,7 @@ def _stored_run(name: str, folder: Path) -> Run | None:
 
 
 def _shortlisted(args: argparse.Namespace, file: str) -> Prediction | None:
-    """Return the prediction that is to be tried, and take over its growth and headroom."""
+    """Return the shortlist's prediction, or None, and set growth and headroom in `args`."""
     if args.from_shortlist is None:
         if args.machine is not None:
             raise Impossible("--machine names a row of a shortlist: give --from-shortlist FILE too")
@@ -342,7 +342,7 @@ def _shortlisted(args: argparse.Namespace, file: str) -> Prediction | None:
 
 
 def _with_prediction(record: Sizing, chosen: Prediction, known: ResourceProfile) -> Sizing:
-    """Return a record with a prediction and its limits that a measurement cannot see."""
+    """Return the record with the prediction, and judgements of limits that are not measured."""
     judged = [
         target.judge_limit(limit, record.requirement, known).model_copy(
             update={"title": f"{NAMED[limit.resource].title} of {chosen.machine}"}
@@ -362,8 +362,8 @@ def _with_prediction(record: Sizing, chosen: Prediction, known: ResourceProfile)
 def _as_far_as_needed(order: RunRequest, record: Sizing, why: Sequence[str]) -> RunRequest:
     """Return the request without steps that cannot change the verdict.
 
-    With reasons `why` that already refute it no step is left. Else it ends as soon as its probes
-    refute it.
+    `why` are reasons known before the run why the database does not fit: with any, no step is left.
+    If there are none, the run ends as soon as its probes show one.
     """
     if why:
         return replace(order, workload=order.workload.model_copy(update={"steps": ()}))
@@ -371,7 +371,7 @@ def _as_far_as_needed(order: RunRequest, record: Sizing, why: Sequence[str]) -> 
 
 
 def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
-    """Return the search for the highest speed of a capture that this machine can keep up with."""
+    """Return the plan of a capture: a search for the highest speed that this machine sustains."""
     if args.from_shortlist is not None:
         raise Impossible("a shortlist is drawn up of profiles: size by the profile, not a capture")
     objective = None if args.slo is None else "" if args.slo == _NO_SLO else args.slo
@@ -418,7 +418,7 @@ def _performed(
     *,
     last: bool = True,
 ) -> None:
-    """Run the plan, save the Run after every step, and pass the last one on."""
+    """Run the plan, save the Run after every step, and call `tell` with the Run at the end."""
     where = store.folder(args.results)
     kept = ResultWriter(where, worded=_with_headline)
     with followed(args, last=last) as follow:
@@ -434,7 +434,7 @@ def _end(tell: Callable[[Run], None], output: RunOutput, run: Run, path: Path | 
 
 
 def _with_headline(run: Run) -> Run:
-    """Return a run that has ended with its verdict in words, for its file."""
+    """Return the run with the verdict as its headline, if the run has ended."""
     if run.status is Status.RUNNING:
         return run
     return run.model_copy(update={"headline": _judged(run).verdict.headline})
@@ -521,7 +521,7 @@ def _record(  # noqa: PLR0917 - one for each part of the record
 
 
 def _user() -> str:
-    """Return the name of the user; "" where the system does not have one for the user id."""
+    """Return the name of the user; "" if the system has no name for the user id."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -573,7 +573,7 @@ def _write(
 
 
 class _Judged(NamedTuple):
-    """The verdict on a run, its report, and a function that makes its sheet."""
+    """The verdict on a run, its report, and a function that makes the page to print and sign."""
 
     verdict: FitVerdict
     document: Document
@@ -595,6 +595,6 @@ def _side(one: Run) -> speed_report.Side:
 
 
 def _by(one: Run) -> str:
-    """Return the name of the file by which a run sized a machine."""
+    """Return the file name of the profile or capture of a run; its id if it has neither."""
     known = one.sizing or {}
     return Path(str(known.get("capture") or known.get("profile") or one.id)).name

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the plan's workload if it is this boot's turn; return the exit status.
+    """Run the plan's workload if this boot has the due kernel; return the exit status.
 
     Raises ReplayerError for a wrong kernel or a boot that was used before.
     """
@@ -65,9 +65,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _work(args: argparse.Namespace) -> int:
-    """Let the plan's job do this boot's run, or name the next kernel.
+    """Run the command of the plan's job, which does the run of this boot; return the exit status.
 
-    A job's words name commands that will run: another user's plan is refused.
+    With --next only the kernel to boot next is printed. As a job names a command to run, a plan of
+    another user is refused.
     """
     name, *words = boot_plan.load_own(args.plan).job
     command = registry.load("commands", name)

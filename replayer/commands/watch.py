@@ -60,7 +60,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _under_way(where: Path) -> Path:
-    """Return the newest run whose writer still lives, as far as can be seen; raise NotFound."""
+    """Return the file of the newest run that is under way; raise NotFound if there is none.
+
+    A run does not count if the process that writes it is known to be gone.
+    """
     listed = [one for one in store.runs(where) if isinstance(one, StoredRun)]
     for one in reversed(listed):
         running = one.status == Status.RUNNING.value
@@ -70,7 +73,10 @@ def _under_way(where: Path) -> Path:
 
 
 def _followed(path: Path, progress: Conversation) -> Run:
-    """Show the run's events, and return it at its end; raise ReplayerError if its writer died."""
+    """Show the run's events until the run ends, and return the run.
+
+    Raises ReplayerError if the process that writes the run is gone.
+    """
     current, seen = store.load(path), path.stat().st_mtime_ns
     progress.say(f"watching {current.id}, which began at {current.started}")
     with contextlib.closing(Follower(path)) as follower, _Screen(progress) as screen:
@@ -99,7 +105,7 @@ def _refuse_cut(current: Run) -> None:
 
 
 class _Screen:
-    """The events of a run, shown in the conversation of this terminal."""
+    """The lines and the progress on this terminal that show a run's events."""
 
     def __init__(self, progress: Conversation) -> None:
         self._progress = progress
@@ -115,7 +121,7 @@ class _Screen:
             self._end(number)
 
     def catch_up(self, data: bytes) -> None:
-        """Show the steps that have ended, and the steps and tasks that are under way."""
+        """Show the steps that have ended by the events in `data`, and what is under way."""
         for event in self._reader.feed(data):
             if isinstance(event, events.StepEnded):
                 self.end_step(event)
@@ -128,7 +134,7 @@ class _Screen:
             self._tasks[task.number][1].update(done=task.done, note=task.note)
 
     def show(self, data: bytes) -> None:
-        """Show new events."""
+        """Show the new events in `data`, which are bytes of the file of events."""
         for event in self._reader.feed(data):
             match event:
                 case events.TaskBegin():
@@ -150,7 +156,7 @@ class _Screen:
                     pass
 
     def end_step(self, step: events.StepEnded) -> None:
-        """Print once that a step has ended."""
+        """Print that a step has ended, unless that was printed already."""
         if (step.repeat, step.name) not in self._ended:
             self._ended.add((step.repeat, step.name))
             self._progress.say(run_output.line(step))

@@ -40,16 +40,16 @@ RETRIES = 2
 
 @dataclass(frozen=True)
 class TrialLimits:
-    """The ends of a trial: the first of them that is reached ends it."""
+    """The limits of a trial, which ends at the first limit that is reached."""
 
     within: float
     """The share below which a difference does not matter."""
     most: int
-    """Runs of each variant."""
+    """The most runs of each variant."""
     seconds: float | None = None
-    """Time for all runs; None for any time."""
+    """The most seconds for all runs together; None for no limit."""
     wait_quiet: float = 0.0
-    """Seconds for which a busy machine is waited for before each run; 0: it is not watched."""
+    """The most seconds to wait before each run until other programs are quiet; 0 for no wait."""
     settle: bool = True
     """False to make all runs, whatever they show."""
 
@@ -64,18 +64,18 @@ class Trial:
     options: RunOptions
     limits: TrialLimits
     name: str
-    """The name that its runs have as a tag."""
+    """The trial's name, which is the value of a tag of its runs."""
     seed: int
     between_boots: bool = False
     """True if each run needs a boot."""
 
     @property
     def tagged(self) -> RunOptions:
-        """Return the options of its runs, with the tag by which they are found again."""
+        """Return the options of the trial's runs, with the tag by which they are found again."""
         return replace(self.options, tags=(*self.options.tags, (TAG, self.name)))
 
     def order(self) -> Iterator[int]:
-        """Yield 0 and 1 without end: blocks of both, in a drawn order."""
+        """Yield indexes of the variants without end: 0 and 1 in each block, in a random order."""
         draw = random.Random(self.seed)  # noqa: S311 - an order, no secret
         while True:
             yield from draw.sample((0, 1), 2)
@@ -91,21 +91,21 @@ class TrialState:
     busy: bool = False
     """True as soon as disturbed runs count, because the machine does not get quiet."""
     attempts: int = 0
-    """Spoilt runs so far in the place of the next one that counts."""
+    """The number of disturbed runs since the last run that counts."""
     took: float = 0.0
-    """Seconds that the newest run took, with all around it."""
+    """Seconds that the newest run took, including the changes of the machine for it."""
     looked: int = 0
     look_at: int = 0
-    """Runs of each side at the next look; 0 as long as it is not known."""
+    """The number of runs of each side at which the next look is due; 0 while it is not known."""
     comparison: Comparison | None = None
     reason: str = ""
     """Why the trial ended, as a sentence."""
     error: BaseException | None = None
-    """The error that ended it early."""
+    """The error that ended the trial early."""
 
     @property
     def pairs(self) -> int:
-        """Return the runs that both sides have."""
+        """Return the number of runs of the side that has fewer."""
         return min(map(len, self.runs))
 
     def count(self) -> int:
@@ -116,8 +116,8 @@ class TrialState:
 def perform(trial: Trial, state: TrialState, say: Callable[[str], None]) -> TrialState:
     """Make the runs until the trial ends; return the state, with the comparison if there is one.
 
-    Runs that the state already has count.  An error or Ctrl-C ends the trial, too: it is in the
-    state, next to all that was measured by then.
+    Runs that the state already has count.  An error or Ctrl-C also ends the trial: the state then
+    has the error, and all that was measured before.
     """
     began = time.monotonic()
     order = trial.order()
@@ -163,7 +163,10 @@ def found_again(trial: Trial) -> TrialState:
 
 
 def due(trial: Trial, state: TrialState) -> int | None:
-    """Return the variant of the next boot; None, with the reason in the state, if it is over."""
+    """Return the index of the variant to boot next.
+
+    Returns None if the trial is over; `state.reason` then says why.
+    """
     _take_up(trial, state)
     if state.reason:
         return None
@@ -171,13 +174,13 @@ def due(trial: Trial, state: TrialState) -> int | None:
 
 
 def perform_one(trial: Trial, state: TrialState, which: int, say: Callable[[str], None]) -> None:
-    """Make the run of this boot; raise ReplayerError if it fails."""
+    """Make one run of the variant `which` in this boot; raise ReplayerError if it fails."""
     _one_run(trial, state, which, say)
     state.looked = 0
 
 
 def _next(state: TrialState, order: Iterator[int]) -> int:
-    """Return the variant of the next run; a side that lags behind comes first."""
+    """Return the index of the variant to run next: that with fewer runs, or the next of `order`."""
     sizes = [len(side) for side in state.runs]
     which = next(order)
     if sizes[0] != sizes[1]:
@@ -186,7 +189,7 @@ def _next(state: TrialState, order: Iterator[int]) -> int:
 
 
 def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], None]) -> None:
-    """Make one run that counts; a disturbed one is done again."""
+    """Run a variant until one run counts; a run that other programs disturbed is done again."""
     variant = trial.variants[which]
     counts = False
     while not counts:
@@ -203,7 +206,10 @@ def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], N
 
 
 def _take(state: TrialState, which: int, run: Run) -> tuple[str, bool]:
-    """Add a run to the state; return how others disturbed it, and whether it counts."""
+    """Add a run to the state; return how other programs disturbed it, and whether it counts.
+
+    The first is "" if they did not disturb it.
+    """
     why = neighbours.spoilt(run)
     counts = not why or state.busy or state.attempts >= RETRIES
     if counts:
@@ -239,7 +245,7 @@ def _line(
 
 
 def _figure(run: Run) -> str:
-    """Return the first leading metric of a run, with its value."""
+    """Return the first leading metric of a run with its value; the run's status if it has none."""
     for step in run.steps:
         names = leading(step.measurements)
         for one in step.measurements:
@@ -249,7 +255,7 @@ def _figure(run: Run) -> str:
 
 
 def _take_up(trial: Trial, state: TrialState) -> None:
-    """Count the looks that an earlier part of the trial had at its runs, and look at them now."""
+    """Count the looks that an interrupted trial has had at its runs, and look at these runs now."""
     if not state.pairs:
         return
     state.look_at = _first_look(trial, state)
@@ -281,7 +287,10 @@ def sides_of(trial: Trial, state: TrialState) -> tuple[Side, Side]:
 
 
 def look(trial: Trial, state: TrialState, *, late: bool) -> None:
-    """Compare if it is time for a look; set the reason if the trial is over."""
+    """Compare the sides if a look is due; set `state.reason` if the trial is over.
+
+    `late` is True if there is no time for another run.
+    """
     limits = trial.limits
     pairs = state.pairs
     last = late or pairs >= limits.most

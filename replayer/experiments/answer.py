@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from replayer.model import Measurement, Run
 
 SHOWN, NOTHING, OPEN = "shown", "nothing", "open"
-"""Verdicts on an effect: it does something; its interval lies within; neither."""
+"""Verdicts on an effect: shown to differ from 0; shown to be too small to matter; neither."""
 
 
 class Share(Noun):
@@ -45,7 +45,7 @@ class Effect(Noun):
 
     factors: tuple[str, ...]
     aliases: tuple[tuple[str, ...], ...] = ()
-    """Interactions that have the same column in the design."""
+    """Other interactions that the design cannot separate from this one."""
     metric: str
     unit: str
     better: Better
@@ -55,21 +55,24 @@ class Effect(Noun):
     """`shown`, `nothing` or `open`."""
     settled: bool
     sure: bool = True
-    """True if it is this one, and none that is mixed with it in part."""
+    """False if the cause may be another interaction, as the design mixes the two."""
 
     @property
     def interaction(self) -> bool:
-        """Return whether it is the interaction of two factors."""
+        """Return whether the effect is an interaction of two factors."""
         return len(self.factors) > 1
 
     @property
     def title(self) -> str:
-        """Return its name."""
+        """Return the factor's name, or that of an interaction, such as `a x b or c x d`."""
         return " or ".join(" x ".join(names) for names in (self.factors, *self.aliases))
 
 
 class Explained(Noun):
-    """The difference of two sides in one metric, and what the factors leave of it."""
+    """The difference of two sides in one metric, and how much of it the factors explain.
+
+    `gap` is the difference, `together` what all factors explain, and `left` what they do not.
+    """
 
     metric: str
     gap: Share
@@ -78,7 +81,7 @@ class Explained(Noun):
 
 
 class Cell(Noun):
-    """The mean of a metric where two factors have two levels, for a plot of their interaction."""
+    """The mean of a metric at one pair of levels of two factors, to plot their interaction."""
 
     factors: tuple[str, str]
     metric: str
@@ -87,7 +90,7 @@ class Cell(Noun):
 
 
 class ExperimentAnswer(Noun):
-    """All that an experiment found; the metric that leads comes first."""
+    """All that an experiment found; the metrics are in the order of the steps."""
 
     plan: ExperimentPlan
     design: str
@@ -102,7 +105,7 @@ class ExperimentAnswer(Noun):
     blocks_to_settle: int
     notes: tuple[str, ...]
     unreached: tuple[str, ...] = ()
-    """Sentences on settings of the server that a step sets itself: their factor did nothing."""
+    """Sentences on settings whose factors had no effect, as a step sets them itself."""
 
     def of_metric(self, metric: str) -> tuple[Effect, ...]:
         """Return the effects on one metric."""
@@ -173,7 +176,10 @@ def _values(
 def _chosen(
     patterns: Sequence[str], kinds: dict[Key, Measurement], samples: Sequence[Samples]
 ) -> list[Key]:
-    """Return the metrics by patterns, else the leading ones, in the order of the steps."""
+    """Return the metrics that match a pattern, in the order of the steps.
+
+    Without patterns it returns the leading metrics.  Raises Impossible if no metric matches.
+    """
     judged = [key for key, kind in kinds.items() if kind.better is not Better.NEITHER]
     if not patterns:
         leads = set().union(*(one.leading() for one in samples))
@@ -211,10 +217,10 @@ def _effect(one: EffectEstimate, kind: Measurement, within: float, *, mixed: boo
 
 
 def _explained(plan: ExperimentPlan, table: EffectTable, metric: str) -> Explained:
-    """Return what the factors together explain of a difference, and what they leave.
+    """Return how much of a difference of the sides all factors explain together, and the rest.
 
-    From all first levels to all second ones a logarithm changes by the sum of the main effects:
-    interactions of two factors are the same at both ends.
+    When all factors go from their first to their second levels, the metric's logarithm changes by
+    the sum of the main effects: an interaction of two factors adds the same at both ends.
     """
     gap = plan.gaps[metric]
     mains = [one for one in table.of_metric(metric) if not one.term.interaction]
@@ -248,7 +254,7 @@ def _cells(
     values: Floats,
     names: Sequence[str],
 ) -> list[Cell]:
-    """Return the means (geometric) by two factors, for each interaction that was shown."""
+    """Return the geometric means at the four pairs of levels of each interaction that was shown."""
     levels = {one.name: (one.first, one.second) for one in plan.factors}
     cells = []
     for effect in effects:

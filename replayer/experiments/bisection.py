@@ -1,12 +1,12 @@
 """Find the first of an ordered list that differs, although every measurement has noise.
 
-The model: candidates before the change have one level, those from it on another, and measurements
-have normal noise, all in logarithms.  The levels and the noise are not known and are learnt from
-the same measurements, by a normal-inverse-gamma prior (A. Gelman et al., *Bayesian Data Analysis*,
-section 3.3): its marginal likelihood gives each place of the change its probability.  "No change at
-all" is one more answer.  The next candidate is the one whose measurement is expected to give most
-information (M. Horstein, *Sequential transmission using noiseless feedback*, 1963; J. Kara's
-stochastic bisection of git, 2021).
+The model: the candidates before the change have one level, the candidates from the change on have
+another, and measurements have normal noise; all values are logarithms.  The levels and the noise
+are not known: they are learnt from the same measurements, with a normal-inverse-gamma prior (A.
+Gelman et al., *Bayesian Data Analysis*, section 3.3).  The marginal likelihood of a place gives the
+probability that the change is there.  "No change at all" is one more answer.  The next candidate is
+the one whose measurement is expected to give most information (M. Horstein, *Sequential
+transmission using noiseless feedback*, 1963; J. Kara's stochastic bisection of git, 2021).
 """
 
 import math
@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 SURE = 0.95
-"""The probability of an answer: of one place, or of the places that are left together."""
+"""The probability from which on one place is the answer; several places have it together."""
 NONE_LEFT = 0.8
-"""The probability of no change at which the ends do not differ."""
+"""The probability of no change from which on the two ends of the list count as equal."""
 _NO_CHANGE = 0.1
-"""The probability of no change before anything is measured: a user who bisects has seen one."""
+"""The probability of no change before any measurement: it is low, as the user has seen a change."""
 _LEVELS_TOO = 0.2
-"""The worth of a bit about the levels, in bits about the answer: they help later runs."""
+"""The weight of a bit about the two levels, against a bit about the place of the change."""
 ENDS = 2
 """The fewest measurements of each end."""
 _NOISE = 0.02
 """The noise that is expected before anything is measured."""
 _FREEDOM = 1.0
-"""Half of the number of measurements that this expectation is worth."""
+"""Half of the number of measurements that the expected noise counts as."""
 _SHIFT = 2.0
 """The standard deviation of the change before anything is measured, in units of the noise."""
 _LOOSE = 1e-6
@@ -45,14 +45,14 @@ _WEIGHTS /= _WEIGHTS.sum()
 
 @dataclass(frozen=True)
 class Bisection:
-    """The measurements of each candidate so far, as sums: nothing else counts."""
+    """The measurements so far, as the number and the sum of the logarithms of each candidate."""
 
     candidates: int
     counts: tuple[int, ...] = ()
     sums: tuple[float, ...] = ()
     squares: float = 0.0
     origin: float = 0.0
-    """The logarithm of the first value, from which all others are counted."""
+    """The logarithm of the first value, which is subtracted from each logarithm."""
 
     def __post_init__(self) -> None:
         if not self.counts:
@@ -60,7 +60,7 @@ class Bisection:
             object.__setattr__(self, "sums", (0.0,) * self.candidates)
 
     def with_value(self, candidate: int, value: float) -> "Bisection":
-        """Return the bisection with one more `value`, above 0, of a candidate, counted from 0."""
+        """Return the bisection with one more value, above 0, of the candidate with this index."""
         origin = self.origin if any(self.counts) else math.log(value)
         log = math.log(value) - origin
         counts, sums = list(self.counts), list(self.sums)
@@ -117,16 +117,16 @@ class Posterior:
     """For each candidate from the second on: the chance that the change is there."""
     no_change: float
     shifts: Floats
-    """The change of the logarithm, if it is there."""
+    """For each of these places: the change of the logarithm, if the change is there."""
     noises: Floats
-    """The noise of a measurement of the logarithm, if it is there."""
+    """For each of these places: the noise of a measured logarithm, if the change is there."""
     still: float
-    """The noise if there is no change."""
+    """The noise of a measured logarithm if there is no change."""
     before: tuple[Floats, Floats]
     """The mean and the standard deviation of the next measurement of a candidate before the change,
     for each place and, at last, for no change."""
     after: tuple[Floats, Floats]
-    """The same, of a candidate that is not before it."""
+    """The same for the next measurement of a candidate from the change on."""
 
     @property
     def best(self) -> int:
@@ -140,7 +140,7 @@ class Posterior:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether one place is the answer."""
+        """Return whether one place is probable enough to be the answer."""
         return self.chance >= SURE
 
     @property
@@ -154,7 +154,7 @@ class Posterior:
         return float(self.chances @ self.noises / max(self.chances.sum(), 1e-300))
 
     def left(self) -> list[int]:
-        """Return the fewest places that have 95 percent together, in their order."""
+        """Return the fewest places that have 95 percent probability together, as sorted indexes."""
         order = np.argsort(-self.chances)
         share = self.chances[order].cumsum() / max(self.chances.sum(), 1e-300)
         return sorted(int(place) + 1 for place in order[: int(np.searchsorted(share, SURE)) + 1])
@@ -165,7 +165,7 @@ class Posterior:
         return shares
 
     def steps_left(self) -> int:
-        """Return about how many measurements are needed until one place has 95 percent."""
+        """Return about how many measurements are needed until one place is 95 percent probable."""
         if self.is_settled:
             return 0
         shares = self.chances[self.chances > 0] / self.chances.sum()
@@ -175,10 +175,11 @@ class Posterior:
 
 
 def choose(bisection: Bisection, posterior: Posterior) -> int:
-    """Return the candidate to measure next, from 0.
+    """Return the index of the candidate to measure next.
 
-    The ends come first, in turns.  Then it is the one with most expected information about the
-    answer, be it a place or no change, and of equal ones the one that was measured least.
+    The first and the last candidate come first, in turns.  Then it is the candidate whose
+    measurement is expected to give most information about the answer, a place or no change.  Among
+    equal ones it is the candidate that was measured least.
     """
     last = bisection.candidates - 1
     first = bisection.counts[0], bisection.counts[last]
@@ -195,8 +196,8 @@ def choose(bisection: Bisection, posterior: Posterior) -> int:
 def expected(posterior: Posterior, candidate: int) -> float:
     """Return the bits that one measurement of a candidate is expected to give about the answer.
 
-    It is the entropy of the measurement, less its entropy if the answer were known.  Information
-    about the two levels counts as well, for a part.
+    That is the entropy of the measurement, less the entropy that it would have if the answer were
+    known.  A part of the bits about the two levels is added.
     """
     places = len(posterior.chances)
     is_after = np.append(np.arange(1, places + 1) <= candidate, False)
@@ -216,17 +217,17 @@ def expected(posterior: Posterior, candidate: int) -> float:
 
 
 def are_alike(bisection: Bisection, posterior: Posterior) -> bool:
-    """Return whether the ends do not differ: no change has 80 percent."""
+    """Return whether both ends were measured enough, and no change has 80 percent probability."""
     return min(bisection.counts[0], bisection.counts[-1]) >= ENDS and (
         posterior.no_change >= NONE_LEFT
     )
 
 
 def information(after: Sequence[float] | Floats, distance: float) -> Floats:
-    """Return the bits that a measurement gives about which of two levels it is of.
+    """Return the bits that a measurement gives about the question which of two levels it has.
 
     `after` are the chances of the second level; the levels are `distance` times the noise apart.
-    It is the mutual information of a bit and of that bit after a channel with normal noise.
+    That is the mutual information of a bit and of the same bit after a channel with normal noise.
     """
     chances = np.asarray(after, np.float64)[:, None]
     inside = np.clip(chances, 1e-12, 1 - 1e-12)
@@ -243,8 +244,9 @@ def information(after: Sequence[float] | Floats, distance: float) -> Floats:
 def least(candidates: int, distance: float) -> float:
     """Return the fewest measurements, on average, that can find a change among candidates.
 
-    No method can do better if the levels and the noise are known: the bits of the answer, divided
-    by the capacity of a measurement (C. E. Shannon, 1948).
+    `distance` is the change of the level, divided by the noise.  Even with known levels and noise
+    no method can do better: this is the bits of the answer, divided by the capacity of a
+    measurement (C. E. Shannon, 1948).
     """
     return math.log2(candidates - 1) / float(information([0.5], distance)[0])
 

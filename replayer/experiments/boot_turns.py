@@ -1,8 +1,8 @@
 """Runs that need a boot each: which boot is due, and the plan that lets the machine do them alone.
 
-An experiment over kernels or their command lines does one run at each boot.  Its plan of boots
-names the command that goes on with it: `replayer boots` runs that command after each boot, and
-asks it for the next kernel.
+An experiment over kernels or their command lines does one run at each boot.  The plan of boots
+names the command that continues the experiment.  `replayer boots` runs that command after each
+boot, and gets the next kernel from it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ class BootJob:
     """An experiment that needs a boot for each run."""
 
     path: Path
-    """Its plan of boots."""
+    """The file with the experiment's plan of boots."""
     kernels: tuple[str, ...]
-    """All kernels that it may ask for, as a plan has them."""
+    """All kernels that the experiment may need, as a plan of boots names them."""
     words: tuple[str, ...]
-    """The words after `replayer` that go on with it."""
+    """The words after `replayer` in the command that continues the experiment."""
     arguments: tuple[str, ...]
-    """The words after `replayer run` that all of its runs have."""
+    """The words after `replayer run` that all runs of the experiment have."""
 
     @property
     def runs(self) -> Path:
-        """Return the folder of its runs."""
+        """Return the folder of the experiment's runs."""
         return boot_plan.folder(self.path)
 
     def write(self) -> None:
-        """Write the plan, unless it is there."""
+        """Write the plan of boots, unless its file exists."""
         if not self.path.exists():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             boot_plan.write(self.path, self._schedule())
@@ -48,7 +48,7 @@ class BootJob:
         return boot_plan.of_job(self.kernels, self.words, self.arguments)
 
     def is_here(self, host: Host, kernel: str, used: Sequence[str]) -> bool:
-        """Return whether this boot is of the kernel that is due, and has had no run yet."""
+        """Return whether this boot has the kernel that is due, and its id is not in `used`."""
         release, line = host.read("proc/sys/kernel/osrelease"), host.read("proc/cmdline")
         return (
             boot_plan.planned(self._schedule(), release, line) == kernel
@@ -56,7 +56,7 @@ class BootJob:
         )
 
     def what_next(self, kernel: str) -> str:
-        """Return a sentence on the boot that is due."""
+        """Return a sentence that says which kernel to boot next, and which command to run then."""
         return (
             f"next: boot {kernel}, then `replayer step {self.path}`; `replayer boots start "
             f"{self.path} --yes` lets the machine do all boots alone"

@@ -36,12 +36,12 @@ class SearchCandidate:
     name: str
     variant: Variant
     commit: str = ""
-    """The commit to build for it; "" if it is there already."""
+    """The commit to build for the candidate; "" if nothing must be built."""
 
 
 @dataclass(frozen=True)
 class CommitBuild:
-    """The way to make a candidate of a commit: a separate clone, and a command for it."""
+    """The way to build a commit: a command that is run in a separate clone of the repository."""
 
     repository: Path
     command: str
@@ -49,7 +49,7 @@ class CommitBuild:
     """The folder for the clones, one for each commit that is measured; they are kept."""
 
     def place(self, commit: str) -> Path:
-        """Return the folder of a commit's clone, as another command makes another build of it."""
+        """Return the folder of a commit's clone; it depends on the command that builds it, too."""
         command = hashlib.sha256(self.command.encode()).hexdigest()[:8]
         return self.folder / f"{commit[:12]}-{command}"
 
@@ -74,7 +74,7 @@ class CommitBuild:
         (place / _BUILT).touch()
 
     def _clone(self, place: Path) -> None:
-        """Make a whole clone, or leave the one that is there; refuse one of another user."""
+        """Clone the repository unless `place` exists; refuse a clone of another user."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not place.exists():
             draft = place.with_name(f"{place.name}.new")
@@ -88,10 +88,10 @@ class CommitBuild:
 
 @dataclass(frozen=True)
 class CandidateSearch:
-    """A search as it was asked for."""
+    """The plan of a search among ordered candidates."""
 
     name: str
-    """Names the same search again: a tag of its runs."""
+    """The value of a tag of the search's runs: the same search has the same name again."""
     workload: str
     candidates: tuple[SearchCandidate, ...]
     place: FactorPlace
@@ -105,12 +105,12 @@ class CandidateSearch:
 
     @property
     def plan(self) -> Path:
-        """Return its plan of boots, which is there only for a search among kernels."""
+        """Return the file of the plan of boots, which only a search among kernels writes."""
         return self.options.results / f"bisect-{self.name}.plan"
 
     @property
     def runs_folder(self) -> Path:
-        """Return the folder of its runs."""
+        """Return the folder of the search's runs."""
         booted = bool(self.candidates[0].variant.switched_by_boot)
         return boot_plan.folder(self.plan) if booted else self.options.results
 
@@ -126,15 +126,15 @@ class SearchState:
     values: list[tuple[int, float]] = field(default_factory=list)
     boots: set[str] = field(default_factory=set)
     busy: int = 0
-    """Runs that other programs disturbed."""
+    """The number of runs that other programs disturbed."""
     took: float = 0.0
-    """Seconds of all runs of this process."""
+    """Seconds that all runs of this process took together."""
     made: int = 0
     reason: str = ""
     error: ReplayerError | Interrupted | None = None
 
     def add(self, candidate: int, value: MeasuredValue) -> None:
-        """Add a measurement of a candidate."""
+        """Add a measurement of a candidate; raise ReplayerError if its value is not above 0."""
         if not value.value > 0:
             raise ReplayerError(
                 f"{value.name} of this run is {value.value:g}, and only positive values can be "
@@ -151,7 +151,7 @@ class SearchState:
 
     @property
     def change(self) -> float:
-        """Return the change from before to after, as a share such as -0.1."""
+        """Return the estimated change of the metric, as a share: -0.1 for 10 percent less."""
         return math.expm1(self.state.posterior().shift)
 
     @property
@@ -174,7 +174,7 @@ def begin(search: CandidateSearch) -> SearchState:
 
 
 def take_up(search: CandidateSearch, state: SearchState) -> None:
-    """Add the runs of the same search that are there already."""
+    """Add the stored runs of the same search to the state."""
     names = [candidate.name for candidate in search.candidates]
     known: set[object] = set()
     for entry in store.runs(search.runs_folder):
@@ -190,7 +190,10 @@ def take_up(search: CandidateSearch, state: SearchState) -> None:
 
 
 def due(state: SearchState) -> int | None:
-    """Return the candidate to measure next; None if the search is at its end."""
+    """Return the index of the candidate to measure next.
+
+    Returns None if the search is over; `state.reason` then says why.
+    """
     posterior = state.state.posterior()
     if bisection.are_alike(state.state, posterior):
         state.reason = "alike"
@@ -202,7 +205,8 @@ def due(state: SearchState) -> int | None:
 def perform(search: CandidateSearch, state: SearchState, say: Callable[[str], None]) -> None:
     """Measure one candidate after the other until the search is at its end.
 
-    An error or Ctrl-C ends it, too: it is in the state, next to all that was measured by then.
+    An error or Ctrl-C also ends the search: the state then has the error, and all that was measured
+    before.
     """
     began = time.monotonic()
     try:
@@ -256,7 +260,10 @@ def _standing(search: CandidateSearch, posterior: Posterior) -> str:
 
 
 def _value(path: Path, metric: str) -> MeasuredValue:
-    """Return the metric of a stored run: that of this name, or the run's first leading one."""
+    """Return the value of the metric with this name in a stored run.
+
+    The name "" stands for the run's first leading metric.
+    """
     leading = measured_runs.leading_values(path)
     if not metric and leading:
         return leading[0]

@@ -52,20 +52,25 @@ class Term:
 
     @property
     def interaction(self) -> bool:
-        """Return whether it is the interaction of two factors."""
+        """Return whether the term is an interaction of two factors."""
         return len(self.factors) > 1
 
     @property
     def title(self) -> str:
-        """Return its name: a factor, or factors that are joined by x, with aliases."""
+        """Return the factor's name, or that of an interaction, such as `a x b`.
+
+        With aliases it is such as `a x b or c x d`.
+        """
         return " or ".join(" x ".join(names) for names in (self.factors, *self.aliases))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FactorialDesign:
-    """The runs of one block: combinations x factors, -1 for the first level and 1 for the second.
+    """The runs of one block of an experiment.
 
-    `dear` are the factors that are expensive to switch, and so change seldom.
+    `levels` has a row for each combination and a column for each factor: -1 is the first level of
+    the factor, and 1 the second.  `dear` are the factors that are expensive to switch, and so
+    change seldom.
     """
 
     factors: tuple[str, ...]
@@ -79,9 +84,10 @@ class FactorialDesign:
         return len(self.levels)
 
     def plots(self) -> Places:
-        """Return the number of the whole plot that each combination belongs to, from 0.
+        """Return for each combination the number, from 0, of its whole plot.
 
-        Without `dear` factors each run is one plot, which means that there are no plots.
+        A whole plot is the runs with the same levels of all `dear` factors.  Without such factors
+        each run is a plot of its own.
         """
         if not self.dear:
             return np.arange(self.size)
@@ -96,7 +102,10 @@ class FactorialDesign:
         return product
 
     def terms(self) -> list[Term]:
-        """Return the main effects, then the interactions; one term for those with one column."""
+        """Return the main effects, then the interactions of two factors.
+
+        Interactions with the same column, or its negative, are one term with aliases.
+        """
         terms = [Term((name,)) for name in self.factors]
         groups: list[tuple[Floats, list[tuple[str, ...]]]] = []
         for pair in combinations(self.factors, 2):
@@ -109,20 +118,26 @@ class FactorialDesign:
         return [*terms, *(Term(pairs[0], tuple(pairs[1:])) for _, pairs in groups)]
 
     def partly_aliased(self) -> bool:
-        """Return whether some interactions are mixed in part, as in Plackett and Burman's."""
+        """Return whether the columns of some interactions are correlated without being equal.
+
+        That is so in designs by Plackett and Burman.
+        """
         columns = [self.column(term.factors) for term in self.terms() if term.interaction]
         products = [abs(float(a @ b)) / self.size for a, b in combinations(columns, 2)]
         return any(_EQUAL < product < 1 - _EQUAL for product in products)
 
     def draw_order(self, seed: int, block: int) -> list[int]:
-        """Return a drawn order of a block's runs: of its whole plots, and of the runs in each."""
+        """Return the rows of a block's runs in a random order.
+
+        The whole plots are shuffled, and the runs within each of them.
+        """
         random = np.random.default_rng([seed, block])
         plots = self.plots()
         first = random.permutation(int(plots.max()) + 1)
         return [int(row) for row in np.lexsort((random.random(self.size), first[plots]))]
 
     def least_blocks(self) -> int:
-        """Return the fewest blocks from whose spread an interval can be made."""
+        """Return the fewest blocks from which intervals can be computed."""
         plots = len(np.unique(self.plots()))
         return max(2, 1 + -(-_LEAST_FREE // (plots - 1)))
 

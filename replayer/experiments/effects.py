@@ -1,15 +1,15 @@
 """Effects of factors and their interactions, with 95 percent intervals that hold for all of them.
 
-Values are taken as logarithms, so that an effect is a ratio.  The error is pure: the differences
-between blocks of one combination's value, after each block's mean was taken off.  With whole plots
-it has two parts, between plots and within them.  The error of an effect takes from both parts: from
-the first as far as its column differs between plots, from the second as far as it differs within
-them.
+Values are taken as logarithms, so that an effect is a ratio.  The error is pure: it comes from the
+differences between blocks of one combination's value, after the mean of each block was subtracted.
+With whole plots it has two parts, between plots and within them.  The error of an effect has a
+share of both parts: of the first as far as the effect's column differs between plots, of the second
+as far as the column differs within them.
 
 The width of the intervals comes from permutations (ter Braak 1992): the residuals are exchanged
 within each block, whole plots with whole plots and runs within their plot, for all metrics
-together; the largest studentised effect of all terms and metrics is kept (max-statistic).  Few
-blocks have few different permutations, so that the width is never less than Student's, corrected
+together; the largest studentised effect of all terms and metrics is kept (max-statistic).  As few
+blocks have few different permutations, the width is never less than that of Student's t, corrected
 for the number of terms (Sidak).
 """
 
@@ -34,8 +34,9 @@ DRAWN = 1999
 LEVEL = ALPHA / 2
 """The allowed share of false alarms of one look.
 
-To go on until the intervals are narrow stops a little too often where the spread happened to be
-small (Chow and Robbins 1965).  With half of ALPHA the simulation in `tests` keeps ALPHA."""
+An experiment that goes on until its intervals are narrow ends a little too often when the spread
+happens to be small (Chow and Robbins 1965).  Half of ALPHA makes up for that: with it, the
+simulation in `tests` has no more false alarms than ALPHA."""
 _TINY = 1e-12
 _SEED = 20240229
 
@@ -44,8 +45,8 @@ _SEED = 20240229
 class EffectEstimate:
     """The effect of one term on one metric: a difference of logarithms, from first to second level.
 
-    `low` and `high` bound its 95 percent interval, which holds for all terms and metrics together.
-    `p` is corrected for their number.
+    `low` and `high` are the ends of the 95 percent interval of `value`, which holds for all terms
+    and metrics together.  `p` is corrected for the number of terms and metrics.
     """
 
     term: Term
@@ -55,21 +56,21 @@ class EffectEstimate:
     high: float
     p: float
     error: float
-    """Its standard error."""
+    """The standard error of the effect."""
 
     @property
     def named(self) -> bool:
-        """Return whether its interval excludes 0, so that it was shown to change the metric."""
+        """Return whether the interval excludes 0: then the term was shown to change the metric."""
         return self.low > 0 or self.high < 0
 
     def settled(self, within: float) -> bool:
-        """Return whether its interval reaches at most `within` (a share) to each side."""
+        """Return whether half of the interval's width is at most `within`, a share such as 0.02."""
         return (self.high - self.low) / 2 <= math.log1p(within)
 
 
 @dataclass(frozen=True, slots=True)
 class EffectTable:
-    """The estimates of an experiment, and what they were made of."""
+    """The estimates of an experiment, and the numbers of blocks and runs that they come from."""
 
     estimates: tuple[EffectEstimate, ...]
     blocks: int
@@ -86,9 +87,10 @@ class EffectTable:
         return all(one.settled(within) for one in self.estimates if not one.term.interaction)
 
     def blocks_to_settle(self, within: float) -> int:
-        """Return the blocks that all main effects need to be settled, if the spread stays so.
+        """Return how many blocks are needed until all main effects are settled.
 
-        The width shrinks with the square root of the blocks.
+        The spread is taken as constant: the width of an interval then shrinks with the square root
+        of the number of blocks.
         """
         widest = max((e.high - e.low) / 2 for e in self.estimates if not e.term.interaction)
         wanted = self.blocks * (widest / math.log1p(within)) ** 2
@@ -131,10 +133,10 @@ class _Spread:
         plots = design.plots()
         member = (plots[:, None] == np.arange(int(plots.max()) + 1)).astype(np.float64)
         self.between: Floats = member / member.sum(axis=0) @ member.T
-        """Matrix that replaces each run's value by its plot's mean."""
+        """Matrix that replaces the value of each run by the mean of the run's whole plot."""
         self.plots: Places = plots
         self.free = (member.shape[1] - 1, design.size - member.shape[1])
-        """Degrees of freedom in each block, between plots and within."""
+        """The degrees of freedom of each block: between whole plots, and within them."""
 
     def studentise(self, contrasts: Floats, logs: Floats) -> tuple[Floats, Floats]:
         """Return effects and their standard errors, of the shape draws x terms x metrics.
@@ -167,7 +169,7 @@ class _Spread:
         return float(load("scipy.stats").t.ppf(1 - level / 2, self._freedom(blocks)))
 
     def student_p(self, size: float, blocks: int, terms: int) -> float:
-        """Return the p value of one of `terms` effects of a size in standard errors."""
+        """Return the corrected p value of one of `terms` effects; `size` is in standard errors."""
         single = 2 * float(load("scipy.stats").t.sf(size, self._freedom(blocks)))
         return -math.expm1(terms * math.log1p(-min(single, 1 - _TINY)))
 
@@ -175,7 +177,10 @@ class _Spread:
         return (blocks - 1) * min(int(one) for one in self.free if one)
 
     def exchange(self, blocks: int, draws: int) -> Places:
-        """Return permutations, draws x blocks x combinations: of whole plots, and within them."""
+        """Return random permutations of the runs of each block: draws x blocks x combinations.
+
+        Whole plots of the same size are exchanged, and runs within their plot.
+        """
         random = np.random.default_rng(_SEED)
         sizes = np.bincount(self.plots)
         shape = (draws, blocks, len(self.plots))
@@ -212,10 +217,10 @@ class _Fit:
     width: float
 
     def separate(self, contrasts: Floats) -> Floats:
-        """Return contrasts in which interactions that are mixed in part are taken apart.
+        """Return contrasts that separate interactions whose columns are correlated.
 
-        The strongest interaction is fitted first, the others to what it leaves, and so on while
-        one is shown.
+        The strongest interaction is fitted first, then the strongest of the others next to it, and
+        so on, as long as the strongest one differs from 0.
         """
         shown: list[int] = []
         pending = [i for i, term in enumerate(self.terms) if term.interaction]
@@ -231,7 +236,7 @@ class _Fit:
         return contrasts
 
     def _refit(self, contrasts: Floats, shown: list[int], pending: Sequence[int]) -> Floats:
-        """Return contrasts of a fit of all shown interactions, and of each other next to them."""
+        """Return contrasts that fit all `shown` interactions, and each `pending` one with them."""
         fitted = contrasts.copy()
         fitted[:, shown] = 2 * np.linalg.pinv(self.columns[:, shown]).T
         for i in pending:

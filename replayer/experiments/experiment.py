@@ -63,10 +63,10 @@ class TwoLevels(Noun):
     first: str
     second: str
     seldom: bool = False
-    """True if it is expensive to switch, and so changes seldom within a block."""
+    """True if the factor is expensive to switch, and so changes seldom within a block."""
 
     def word(self, sign: int) -> str:
-        """Return the word of a variant for its first level (-1) or its second (1)."""
+        """Return the word of a variant that sets the factor's first (-1) or second (1) level."""
         level = self.first if sign < 0 else self.second
         return shlex.quote(level if self.name == SWITCH else f"{self.name}={level}")
 
@@ -74,7 +74,8 @@ class TwoLevels(Noun):
 class SidesGap(Noun):
     """A difference of two stored sides that an experiment is to explain, for one metric.
 
-    The difference of logarithms, and its standard error and degrees of freedom.
+    `value` is the difference of logarithms, `error` its standard error, None if that is not known,
+    and `free` the degrees of freedom.
     """
 
     value: float = Field(ge=-50, le=50)
@@ -83,13 +84,13 @@ class SidesGap(Noun):
 
 
 class ExperimentPlan(Noun):
-    """Everything that an experiment was asked for; its order follows from the seed."""
+    """Everything that an experiment was asked for; the order of its runs follows from the seed."""
 
     format: int = FORMAT
     id: str
     workload: str
     digest: str = ""
-    """The digest of what it did when the experiment began; "" in older plans."""
+    """The digest of the workload when the experiment began; "" in older plans."""
     arguments: tuple[str, ...] = ()
     """Arguments of `replayer run` that all runs have."""
     switch: str = ""
@@ -106,7 +107,7 @@ class ExperimentPlan(Noun):
     sides: tuple[str, ...] = ()
     """The names of the two sides whose difference is to be explained, if there are any."""
     gaps: dict[str, SidesGap] = Field(default_factory=dict)
-    """Metric -> the difference of those sides."""
+    """Metric -> the difference of the two sides."""
     not_switched: tuple[str, ...] = ()
     """Sentences about differences of the sides that cannot be switched here."""
     notes: tuple[str, ...] = ()
@@ -119,12 +120,12 @@ class ExperimentPlan(Noun):
         return build_design(names, [one.name for one in self.factors if one.seldom])
 
     def back(self) -> str:
-        """Return the command that takes the switching back; "" if nothing is switched by one."""
+        """Return the command that undoes the switching; "" if no command switches anything."""
         firsts = [one.first for one in self.factors if one.name == SWITCH]
         return (self.switch_back or fill_switch(self.switch, firsts[0])) if firsts else ""
 
     def text(self, design: FactorialDesign, row: int) -> str:
-        """Return the words of a combination, as a variant has them."""
+        """Return the text of the variant for a combination, which is a row of the design."""
         signs = design.levels[row]
         return " ".join(
             factor.word(int(sign)) for factor, sign in zip(self.factors, signs, strict=True)
@@ -133,7 +134,7 @@ class ExperimentPlan(Noun):
     def variants(self, design: FactorialDesign, place: FactorPlace) -> tuple[Variant, ...]:
         """Return the variants of all combinations; raise Impossible for a level that cannot be set.
 
-        With a data folder, those whose data differ have a folder below it each.
+        If the runs have --data-dir and cannot share their data, each has a folder below that one.
         """
         variants = tuple(
             parse_variant(
@@ -152,13 +153,16 @@ class ExperimentPlan(Noun):
 
 
 def name_metric(key: tuple[str, str]) -> str:
-    """Return the name of a step's metric, with its step if the metric's own name lacks it."""
+    """Return the name of the metric of a (step, metric) pair, such as `walk.time` or `walk/time`.
+
+    The name of the step is put before the metric unless the metric begins with it.
+    """
     step, metric = key
     return metric if metric.startswith(f"{step}.") else f"{step}/{metric}"
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and the one above it; raise Impossible if that fails."""
+    """Make a folder and its parent if they do not exist; raise Impossible if that fails."""
     for one in (path.parent, path):
         if one.is_dir():
             continue
@@ -183,9 +187,9 @@ def save_plan(folder: Path, plan: ExperimentPlan) -> None:
 
 
 def load_plan(folder: Path) -> ExperimentPlan:
-    """Read the plan of a folder; raise Impossible, in one sentence, if it is not one.
+    """Read the plan in a folder; raise Impossible if its file is not a valid plan.
 
-    A plan names commands and programs that will run: another user's is refused.
+    A plan names commands and programs that will run: a plan of another user is refused.
     """
     path = folder / FILE
     try:
@@ -211,7 +215,10 @@ def load_plan(folder: Path) -> ExperimentPlan:
 
 
 def find_experiment(wanted: str, where: Path) -> Path:
-    """Return the folder of an experiment by its path, its id or the start of it, or `latest`."""
+    """Return the folder of the experiment with this path, id or start of an id; or `latest`.
+
+    Raises NotFound if there is none, or if several ids begin so.
+    """
     known = sorted(path.parent for path in where.glob(f"*/{FILE}"))
     if wanted == "latest" and known:
         return max(known, key=lambda folder: (folder / FILE).stat().st_mtime_ns)
@@ -228,13 +235,13 @@ def find_experiment(wanted: str, where: Path) -> Path:
 
 @dataclass(slots=True)
 class ExperimentRuns:
-    """The runs of an experiment that are done, by block and combination, both from 0."""
+    """The runs of an experiment that are done: (block, combination) -> run, both from 0."""
 
     runs: dict[tuple[int, int], Run]
 
     @classmethod
     def of_folder(cls, folder: Path, plan: ExperimentPlan) -> ExperimentRuns:
-        """Return the runs that a folder has of this experiment; those that failed do not count."""
+        """Return the finished runs of this experiment in a folder, without refused ones."""
         found: dict[tuple[int, int], Run] = {}
         for entry in store.runs(folder):
             if isinstance(entry, store.Unreadable) or entry.status != Status.DONE.value:
@@ -249,7 +256,7 @@ class ExperimentRuns:
         return cls(found)
 
     def blocks(self, size: int) -> list[list[Run]]:
-        """Return the runs of each block that is complete, by combination."""
+        """Return the runs of each complete block, in the order of the combinations."""
         numbers = sorted({block for block, _ in self.runs})
         return [
             [self.runs[block, row] for row in range(size)]
@@ -260,34 +267,34 @@ class ExperimentRuns:
 
 @dataclass(frozen=True, slots=True)
 class RunDone:
-    """A run that is done."""
+    """What is reported about a run that has just ended."""
 
     run: Run
     block: int
     number: int
-    """Its number within its block, from 1."""
+    """The number of the run within its block, from 1."""
     text: str
     seconds: float
     again: str
-    """Why it was done again; "" if it was not."""
+    """Why the run was done again; "" if it was done once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentWork:
-    """The work that is to be done: the plan with all that follows from it on this machine."""
+    """The plan of an experiment, with the design and the variants that follow from the plan."""
 
     plan: ExperimentPlan
     design: FactorialDesign
     variants: tuple[Variant, ...]
-    """By combination."""
+    """A variant for each combination."""
     folder: Path
     place: FactorPlace
     wait_quiet: float = 0.0
-    """For so many seconds at most each run waits until other programs are quiet."""
+    """The most seconds that each run waits until other programs are quiet."""
 
     @property
     def boots(self) -> BootJob | None:
-        """Return the work of its boots; None if its runs need none."""
+        """Return the job with which each boot continues; None if the runs need no boots."""
         kernels = dict.fromkeys(map(self.kernel_of, range(len(self.variants))))
         if "" in kernels:
             return None
@@ -306,7 +313,7 @@ class ExperimentWork:
 
     @property
     def runs_folder(self) -> Path:
-        """Return the folder of its runs."""
+        """Return the folder of the experiment's runs."""
         return self.boots.runs if self.boots is not None else self.folder
 
     def done(self) -> ExperimentRuns:
@@ -322,7 +329,7 @@ class ExperimentWork:
         return cls(plan, design, plan.variants(design, place), folder, place, wait_quiet)
 
     def measure(self, block: int, row: int) -> tuple[Run, str]:
-        """Perform the run of a block and a combination; return it, and why it was done again.
+        """Do the run of a combination in a block; return it, and why it was done again, or "".
 
         A run that failed is done again once.  With `wait_quiet`, so is a run that other programs
         disturbed.  Raises ReplayerError if it fails twice, or cannot be done.
@@ -364,12 +371,12 @@ def perform(
     seconds: float | None,
     on_run: Callable[[RunDone], None],
 ) -> list[list[Run]]:
-    """Do the runs that are missing, block by block, until it is over; return complete blocks.
+    """Do the missing runs, block by block, until these are enough; return the complete blocks.
 
-    `over` gets the complete blocks after each of them, and returns whether they are enough.  After
-    `seconds` no further run begins; nor does a block that would not end by then, by the mean time
-    of a run so far.  `on_run` gets each run that is done.  Raises ReplayerError if a run
-    fails twice.
+    After each block `over` is called with all complete blocks, and returns whether they are enough.
+    By the mean time of a run so far, no run begins that would end after `seconds`; nor does such a
+    block after the fewest blocks.  `on_run` is called after each run.  Raises ReplayerError if a
+    run fails twice.
     """
     design = work.design
     done = work.done()
@@ -402,7 +409,8 @@ def due_run(
 ) -> tuple[int, int] | None:
     """Return the block and the combination of the next boot; None if the experiment is over.
 
-    The plan's time for boots counts from the first run to the end of the next one.
+    It is also over if the next run would end later than the plan's `boots_for` after the first run
+    began.
     """
     if _is_late(work.plan.boots_for, list(done.runs.values())):
         return None
@@ -419,7 +427,10 @@ def due_run(
 
 
 def _is_late(seconds: float | None, runs: Sequence[Run]) -> bool:
-    """Return whether another boot would end after the time, by the mean time of a boot so far."""
+    """Return whether another boot would end later than `seconds` after the first run began.
+
+    It is judged by the mean time of a boot so far.
+    """
     if seconds is None or not runs:
         return False
     begun = min(datetime.fromisoformat(run.started) for run in runs)
@@ -435,11 +446,11 @@ class _Clock:
         self._took: list[float] = []
 
     def note(self, seconds: float) -> None:
-        """Take note of the time of a run."""
+        """Record how many seconds a run took."""
         self._took.append(seconds)
 
     def allows(self, runs: int) -> bool:
-        """Return whether so many runs end in time; the first run begins in any case."""
+        """Return whether so many more runs would end in time; True if no run was recorded yet."""
         if self._until is None or not self._took:
             return True
         mean = sum(self._took) / len(self._took)

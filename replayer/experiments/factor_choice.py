@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SETTING = "engine.settings."
 _SETTINGS_OF_WORK = "workload.settings."
-"""Settings that the runs were given: the server's own facts have them, too."""
+"""Begins the facts on settings that the runs were given; the server reports these, too."""
 _SERVER = ("pg.", "server.", "mysql.")
 _NAMES = {
     "host.memory.transparent_huge_pages": "thp",
@@ -34,7 +34,7 @@ _NAMES = {
     "host.kernel.preemption": "preempt",
     "host.kernel.release": "kernel",
 }
-"""Fact -> the factor that switches it, where the last word of the fact is not its name."""
+"""Fact -> the factor that switches it, for facts whose last word is not the factor's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ def parse_factors(
 ) -> ChosenFactors:
     """Return the factors of words such as `thp` and `read_ahead_kb=128:8192`.
 
-    Without levels a factor of `replayer list factors` gets its present level (or the first one) and
-    the last other one.  Raises NotFound or Impossible, in one sentence, for what does not exist or
-    cannot be switched here.
+    Without levels a factor of `replayer list factors` gets its present level, or the first known
+    one, and the last other level.  Raises NotFound for a factor that does not exist, and Impossible
+    for one that cannot be switched here.
     """
     chosen, notes = [], []
     for word in words:
@@ -104,7 +104,7 @@ def find_factors(base: Side, other: Side, place: FactorPlace) -> ChosenFactors:
 
 
 def gaps_of(base: Side, other: Side) -> dict[str, SidesGap]:
-    """Return the differences of two sides to explain: metric -> difference of logarithms."""
+    """Return metric -> the difference of two sides, in logarithms, that is to be explained."""
     unit = unit_of(base.runs, other.runs)
     below, above = Samples.of(base, unit), Samples.of(other, unit)
     gaps = {}
@@ -149,7 +149,7 @@ def _own_levels(name: str, place: FactorPlace) -> tuple[str, str]:
 
 
 def _check(one: TwoLevels, place: FactorPlace, switch: str) -> None:
-    """Raise NotFound or Impossible if one of its levels cannot be set here."""
+    """Raise NotFound or Impossible if a level of the factor cannot be set here."""
     if one.name == SWITCH and not switch:
         raise Impossible("the factor switch needs its command: give --switch 'CMD {}'")
     for sign in (-1, 1):

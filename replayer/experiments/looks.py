@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from replayer.analysis.differences.comparison import Comparison
 
 GROWTH = 1.2
-"""The number of runs at a look / that at the look before."""
+"""The number of runs at a look, divided by the number at the look before."""
 EQUAL = frozenset({MetricVerdict.SAME, MetricVerdict.ALIKE})
 _NORMAL = NormalDist()
 _LIKELY_OF = {
@@ -33,26 +33,26 @@ _LIKELY_OF = {
 
 
 def share(look: int, *, last: bool = False) -> float:
-    """Return the part of the 5 percent that a look has; looks are counted from 1."""
+    """Return the part (0 to 1) of the 5 percent that a look may use; looks are counted from 1."""
     return 1 / look if last else 1 / (look * (look + 1))
 
 
 def first_look(leading: int, others: int) -> int:
-    """Return the runs of each side at the first look: the fewest that can settle anything.
+    """Return the number of runs of each side at the first look: the fewest that can show anything.
 
-    The arguments are numbers of metrics.
+    `leading` and `others` are the numbers of leading metrics and of other metrics.
     """
     part = multiple_testing.shares(leading, others)[0] * share(1)
     return statistics.units_to_show(part, max(1, leading), 3)
 
 
 def next_look(runs: int) -> int:
-    """Return the runs of each side at the look after the one at `runs`."""
+    """Return the number of runs of each side at the look after that at `runs` runs."""
     return max(runs + 1, math.floor(runs * GROWTH))
 
 
 def at_look(comparison: Comparison, look: int, *, last: bool = False) -> Comparison:
-    """Return the comparison with verdicts that hold at this look, and not only at a single one."""
+    """Return the comparison with verdicts that hold although this is one of several looks."""
     part = share(look, last=last)
     if part >= 1:
         return comparison
@@ -67,12 +67,12 @@ def settled(comparison: Comparison) -> bool:
 
 
 def judged(rows: Sequence[MetricRow]) -> list[MetricRow]:
-    """Return the metrics that have a good direction."""
+    """Return the rows with a verdict: of metrics of which more, or less, is better."""
     return [row for row in rows if row.verdict is not None]
 
 
 def _weighed(row: MetricRow, part: float, threshold: float, look: int) -> MetricRow:
-    """Return a row with the verdict that holds for a part of the 5 percent."""
+    """Return a row, with a weaker verdict if its own needs more than `part` of the 5 percent."""
     note = f"at look {look}, where it takes more than at a single one"
     if row.verdict in SHOWN and row.p_holm is not None and row.p_holm > part * statistics.ALPHA:
         return _with(row, _LIKELY_OF[row.verdict], note)
@@ -87,7 +87,7 @@ def _with(row: MetricRow, verdict: MetricVerdict, note: str) -> MetricRow:
 
 
 def _within(row: MetricRow, part: float, threshold: float) -> bool:
-    """Return whether the interval of a look, which is wider, lies within the threshold."""
+    """Return whether the row's interval, made wider for a look, lies within the threshold."""
     if row.ratio is None or row.low is None or row.high is None or row.low == row.high:
         return True
     wider = _NORMAL.inv_cdf(1 - part * statistics.ALPHA / 2) / _NORMAL.inv_cdf(

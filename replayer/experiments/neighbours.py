@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 def spoilt(run: Run) -> str:
     """Return how other programs disturbed a run, "" if they did not.
 
-    It is judged by what they did, never by what the run measured, so that leaving it out is fair.
+    This is judged by what the programs did, never by what the run measured: so it is fair to leave
+    such a run out.
     """
     found = (warnings.foreign_processes(run), warnings.foreign_writes(run))
     return "; ".join(advice.found for advice in found if advice is not None)

@@ -1,6 +1,6 @@
 """Checks that the server of a run really had the settings of its variant.
 
-A step may set them itself, and a server may take another value than it was given.
+A step may set a setting itself, and a server may use another value than the one it was given.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from replayer.run.runner import RunRequest
 
 _PLAIN = re.compile(r"[A-Za-z_]+|[0-9]+")
-"""Values that a server shows as they are: sizes and times have the units of the server."""
+"""Matches values that a server reports unchanged; it reports sizes and times in its own units."""
 
 
 def refuse_unreached(request: RunRequest, asked: Mapping[str, str]) -> None:
-    """Raise Impossible for a setting that all steps set to another value themselves."""
+    """Raise Impossible for a setting in `asked` that each step itself sets to another value."""
     sessions = request.engine.spec.sessions
     for name, value in asked.items():
         fixed = [
@@ -53,10 +53,10 @@ def check_kept(run: Run, asked: Mapping[str, str]) -> None:
 
 
 def shared_settings(measured: Sequence[tuple[Sequence[str], Run]]) -> list[str]:
-    """Return a sentence for each setting that the variants ask for differently without effect.
+    """Return a sentence for each setting that differs between the variants, but not in a step.
 
-    It has no effect in a step that sets it to the same value in every run.  `measured` has the
-    arguments of each variant, and one of its runs.
+    Such a step sets the setting itself, to the same value in every run.  `measured` has the
+    arguments of each variant, and one run of it.
     """
     asked = [settings_of(arguments) for arguments, _ in measured]
     names = sorted({name for settings in asked for name in settings})
@@ -69,13 +69,13 @@ def shared_settings(measured: Sequence[tuple[Sequence[str], Run]]) -> list[str]:
 
 
 def settings_of(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the settings of the server that arguments of `replayer run` have."""
+    """Return name -> value of the server's settings (--pg-set) in arguments of `replayer run`."""
     texts = [text.partition("=") for option, text in pairwise(arguments) if option == "--pg-set"]
     return {name.strip(): value.strip() for name, _, value in texts}
 
 
 def _same_in_all(runs: Sequence[Run], name: str) -> list[tuple[str, str]]:
-    """Return the steps that report a setting, with its value if that is one in all runs."""
+    """Return (step, value) for each step that reports the same value of a setting in all runs."""
     values: dict[str, set[str]] = {}
     for step in (step for run in runs for step in run.steps):
         if f"settings.{name}" in step.facts:

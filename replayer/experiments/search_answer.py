@@ -27,7 +27,7 @@ class SearchAnswer(Noun):
     workload: str
     name: str
     found: str | None
-    """The first candidate that differs, if one has 95 percent."""
+    """The first candidate that differs; None if none has 95 percent probability."""
     reason: str
     """Why the search ended: `found`, `alike`, or a sentence."""
     chance: float
@@ -38,26 +38,26 @@ class SearchAnswer(Noun):
     unit: str
     better: Better
     change: float
-    """The change from before to after, as a share such as -0.1."""
+    """The change of the metric, as a share such as -0.1 for 10 percent less."""
     worse: bool | None
     noise: float | None
     """The noise between runs, as a share; None before both ends were measured twice."""
     left: tuple[str, ...]
-    """The fewest candidates that have 95 percent together."""
+    """The fewest candidates that have 95 percent probability together."""
     runs_left: int | None
-    """About how many more runs settle it; None if the noise is not known."""
+    """About how many more runs the search needs; None if the noise is not known."""
     seconds_left: float | None
-    """Seconds that those take; None if that is not known."""
+    """Seconds that these runs take; None if that is not known."""
     names: tuple[str, ...]
     """All candidates in their order."""
     chances: dict[str, float]
     """Candidate from the second on -> the probability that the change is there."""
     runs: tuple[CandidateRun, ...]
-    """In the order in which they were made."""
+    """The runs, in the order in which they were made."""
     busy: int
-    """Runs that other programs disturbed."""
+    """The number of runs that other programs disturbed."""
     boots: int
-    """The number of boots that the runs are of."""
+    """The number of different boots in which the runs were made."""
     results: str
     """The folder of the runs."""
 

@@ -56,7 +56,7 @@ _TAKERS: dict[str, Callable[[Note], str]] = {
     **dict.fromkeys(own_group.NOTES, own_group.recover),
     "cgroup": memory_bound.recover,
 }
-"""Kind of a note on what a factor took -> the function that gives it back."""
+"""Kind of a journal's note on a change that a factor made -> the function that undoes it."""
 _HOLE = "{}"
 _STOPS_WITHIN = 60.0
 _TAG = re.compile(r"[^A-Za-z0-9_.-]")
@@ -68,18 +68,18 @@ class Variant:
 
     label: str
     arguments: tuple[str, ...] = ()
-    """Its arguments of `replayer run`."""
+    """The arguments of `replayer run` for the variant's runs."""
     levels: tuple[tuple[str, str], ...] = ()
     """(name of a factor, level), of every scope; those of a server are in `arguments`, too."""
     switch: str = ""
-    """The command that switches the machine to it, with its level filled in; "" for none."""
+    """The command that switches the machine to the variant, its level filled in; "" for none."""
     switched_by_boot: str = ""
-    """The kernel, as a plan of boots has it, that its runs need; "" to follow its levels."""
+    """The kernel that the runs need, as a plan of boots names it; "" if `levels` decide it."""
 
     def boot_kernel(self, release: str) -> str | None:
-        """Return the kernel, as a plan of boots has it, that its runs need; None for any boot.
+        """Return the kernel that the runs need, as a plan of boots names it; None for any boot.
 
-        `release` is the kernel of a variant that names none.
+        `release` is the kernel for a variant that needs a boot and names no kernel.
         """
         levels = dict(self.of_scope("boot"))
         if not levels:
@@ -90,7 +90,7 @@ class Variant:
         return " ".join([levels.get("kernel", release), *words])
 
     def of_scope(self, *scopes: str) -> tuple[tuple[str, str], ...]:
-        """Return its levels of factors that have one of these scopes."""
+        """Return (name of a factor, level) for the factors that have one of these scopes."""
         return tuple(pair for pair in self.levels if factors.load(pair[0]).SCOPE in scopes)
 
 
@@ -141,10 +141,11 @@ def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str
 
 @contextlib.contextmanager
 def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
-    """Set the machine's levels of a variant for the `with` block, and give them back after it.
+    """Set the machine's levels of a variant for the `with` block, and restore the machine after it.
 
-    Every change has a note in the journal. A switching command is run; `switched_back` around all
-    runs takes it back. Raises Impossible for a level that needs another boot.
+    Every change has a note in the journal. A switching command is run, but not undone here:
+    `switched_back` around all runs does that. Raises Impossible for a level that needs another
+    boot.
     """
     before = {note.path for note in _taken()}
     try:
@@ -161,13 +162,16 @@ def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
 
 
 def _others_changed(level: tuple[str, str]) -> int:
-    """Return how many kinds of files setting a factor changes too: those are set after it."""
+    """Return how many kinds of other files change when a factor is set.
+
+    The factors with the highest numbers are set first.
+    """
     file = factors.load(level[0]).FILE
     return 0 if file is None else len(file.also)
 
 
 def _read_back(levels: Sequence[tuple[str, str]], place: FactorPlace) -> None:
-    """Raise Impossible if a level that is one file is no longer in force after all were set."""
+    """Raise Impossible if the file of a factor has another level after all levels were set."""
     for name, level in levels:
         file = factors.load(name).FILE
         kept = level if file is None else file.current(place)
@@ -180,10 +184,10 @@ def _read_back(levels: Sequence[tuple[str, str]], place: FactorPlace) -> None:
 
 
 def check_levels(variants: Sequence[Variant], place: FactorPlace) -> None:
-    """Set the machine's levels of each variant once, and give them back at once.
+    """Set the machine's levels of each variant once, and restore the machine at once.
 
-    A level that this machine refuses is reported before any run. Commands are not run, and levels
-    that need a boot are left out.
+    So a level that this machine refuses is reported before any run. Switching commands are not run,
+    and levels that need a boot are left out.
     """
     for levels in dict.fromkeys(variant.of_scope("machine") for variant in variants):
         with applied(Variant("", levels=levels), place):
@@ -193,8 +197,8 @@ def check_levels(variants: Sequence[Variant], place: FactorPlace) -> None:
 def measure(workload: str, variant: Variant, options: RunOptions) -> Run:
     """Perform one run of a variant in a new process, and return the stored result.
 
-    The machine must have the variant's levels already (`applied`). Its levels are tags of the run.
-    Raises ReplayerError, with the run's own sentence, if it fails.
+    The machine must have the variant's levels already (`applied`). The levels become tags of the
+    run. Raises ReplayerError, with the run's own message, if the run fails.
     """
     return store.load(_perform(run_arguments(workload, variant, options)))
 
@@ -202,10 +206,10 @@ def measure(workload: str, variant: Variant, options: RunOptions) -> Run:
 def measure_applied(
     workload: str, variant: Variant, options: RunOptions, place: FactorPlace
 ) -> Run:
-    """Set the levels of a variant, perform one run of it, and give the levels back.
+    """Set the levels of a variant, perform one run of it, and restore the machine.
 
     Raises ReplayerError if the run fails, if another program changed a level meanwhile, or if the
-    server had another one: then a run that was stored is marked by `refuse`.
+    server did not use a level that it was given. A run that was stored is then marked by `refuse`.
     """
     run = None
     try:
@@ -220,7 +224,7 @@ def measure_applied(
 
 
 def _named_settings(variant: Variant) -> dict[str, str]:
-    """Return the settings of the server that factors set: their levels are known."""
+    """Return name -> value of the server's settings that the variant's factors set."""
     named = {factors.load(name).SETTING for name, _ in variant.of_scope("server")}
     names = {setting.name for setting in named if setting is not None}
     return {name: own for name, own in settings_of(variant.arguments).items() if name in names}
@@ -255,8 +259,8 @@ def run_arguments(workload: str, variant: Variant, options: RunOptions) -> list[
 def plan_run(workload: str, variant: Variant, options: RunOptions) -> RunRequest:
     """Return the request of one run of a variant.
 
-    Raises what `replayer run` would refuse, and Impossible for settings of a server if no step of
-    the workload uses one.
+    Raises the errors of `replayer run`, and Impossible for settings of a server if no step of the
+    workload uses a server.
     """
     asked = run_words.parse(run_arguments(workload, variant, options)[1:])
     request = build_request(
@@ -302,10 +306,10 @@ def with_own_data(variants: Sequence[Variant], folder: Path) -> tuple[Variant, .
 
 
 def _reaching_steps(workload: str, arguments: Sequence[str]) -> list[str]:
-    """Return the arguments that give a setting of the server to steps that set it by a key.
+    """Return --set arguments that pass the size of the server's cache on to the steps.
 
-    The sessions of a workload choose the size of the server's cache by their key shared_buffers,
-    whatever the server was started with.
+    Some steps set that size themselves by their key shared_buffers, whatever the server was started
+    with. A key that `arguments` already set is left out.
     """
     pairs = list(pairwise(arguments))
     sizes = [text.partition("=") for option, text in pairs if option in _SERVER_OPTIONS]
@@ -377,7 +381,7 @@ def _option(word: str, value: str | None) -> tuple[str, ...]:
 
 
 def _assigned(word: str, place: FactorPlace) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Return the arguments and the level of a factor for NAME=VALUE."""
+    """Return the arguments of `replayer run` for NAME=VALUE, and (factor, level) for a factor."""
     name, _, value = word.partition("=")
     for prefix in _SERVER:
         if name.startswith(prefix):
@@ -440,7 +444,7 @@ def _taken() -> list[Note]:
 
 
 def _give_back(notes: Sequence[Note]) -> None:
-    """Give back what the notes describe, the newest first; report the first failure at the end."""
+    """Undo the changes that the notes describe, the newest first; then raise the first error."""
     failures: list[ReplayerError] = []
     with signals.shield():
         for note in reversed(notes):

@@ -22,8 +22,8 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 def held(folder: Path, name: str, what: str) -> Iterator[None]:
     """Hold the lock `name` in a folder, which is made if need be; the file is removed at the end.
 
-    Raises Impossible, with the process that holds it, if another replayer has it; `what` names the
-    work in that sentence.
+    Raises Impossible if another replayer holds the lock.  The error has the id of that process, and
+    calls the work `what`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -42,7 +42,7 @@ def held(folder: Path, name: str, what: str) -> Iterator[None]:
 
 
 def _taken(place: trusted_path.Folder, name: str, what: str) -> int:
-    """Return the descriptor of the locked file."""
+    """Lock the file `name`, and return its descriptor; raise Impossible if it is locked."""
     while True:
         try:
             fd = os.open(name, _FLAGS, 0o600, dir_fd=place.fd)

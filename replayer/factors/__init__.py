@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Scope = Literal["machine", "server", "table", "boot"]
-"""The thing that must be new for another level: nothing, the server, its table, or the boot."""
+"""What must be made anew for another level: nothing (`machine`), the server, its table, a boot."""
 KIND = "factors"
 _PREFIXES = ("disk.", "kernel.")
 
@@ -54,9 +54,9 @@ class KernelFile:
 
     path: str
     also: tuple[str, ...] = ()
-    """Files that the kernel changes together with it, and that are given back, too."""
+    """Other files that the kernel changes when this one is set; they are restored, too."""
     unless: str = ""
-    """A file that takes the place of this one as long as its number is not 0."""
+    """Another file, which the kernel uses instead of this one as long as its number is not 0."""
     needs: str = ""
     """The way to get the file on a machine that lacks it, as the end of a sentence."""
     refused: tuple[str, ...] = ()
@@ -71,13 +71,13 @@ class KernelFile:
         return next((place.host.read(path) for path in self.paths(place)), "")
 
     def current(self, place: FactorPlace) -> str | None:
-        """Return the level; `mixed` if processors differ; None if there is no such file."""
+        """Return the level; `mixed` if the files differ; None if no file shows a level."""
         texts = {kernel_settings.level(place.host.read(path)) for path in self.paths(place)}
         texts -= {"", *self.refused}
         return None if not texts else texts.pop() if len(texts) == 1 else "mixed"
 
     def unavailable(self, place: FactorPlace) -> str:
-        """Return why it cannot be switched here, "" if it can."""
+        """Return why the setting cannot be switched here, "" if it can."""
         if "{" in self.path and place.disk is None:
             return "the folder for the data is on no disk"
         paths = self.paths(place)
@@ -96,7 +96,7 @@ class KernelFile:
         return f"/{self.unless} is {other}, and takes its place" if other not in ("", "0") else ""
 
     def change(self, name: str, place: FactorPlace, level: str) -> None:
-        """Set the level in all of its files, with a note in the journal, and read it back."""
+        """Write the level into all files of the setting, with a note in the journal; check it."""
         files = dict.fromkeys(self.paths(place), level)
         also = [path for pattern in self.also for path in _there(pattern, place)]
         kernel_settings.change(place.host, name, files, also)
@@ -104,11 +104,11 @@ class KernelFile:
 
 @dataclass(frozen=True)
 class ServerSetting:
-    """A setting of the database server by its name there."""
+    """A setting of the database server; `name` is the server's own name for it."""
 
     name: str
     wires: tuple[str, ...] = ("postgresql",)
-    """The wires of the engines that have it: `postgresql` or `mysql`."""
+    """The wires of the engines that have the setting: `postgresql` or `mysql`."""
     levels: tuple[str, ...] = ()
 
 
@@ -118,9 +118,9 @@ class Factor(Protocol):
     SCOPE: Scope
     NEEDS_ROOT: bool = False
     FILE: KernelFile | None = None
-    """The setting of the kernel that it is."""
+    """The setting of the kernel that the factor switches."""
     SETTING: ServerSetting | None = None
-    """The setting of the server that it is."""
+    """The setting of the server that the factor switches."""
 
     def levels(self, place: FactorPlace) -> tuple[str, ...]:
         """Return the levels that can be chosen here; () for any number or text."""
@@ -129,11 +129,11 @@ class Factor(Protocol):
         return () if self.FILE is None else kernel_settings.choices(self.FILE.text(place))
 
     def current(self, place: FactorPlace) -> str | None:
-        """Return the level on this machine; None if it has none, or only a new server has it."""
+        """Return the present level; None if the machine has none, or if it is one of a server."""
         return None if self.FILE is None else self.FILE.current(place)
 
     def unavailable(self, place: FactorPlace) -> str:
-        """Return one sentence why it cannot be switched here, "" if it can."""
+        """Return why the factor cannot be switched here, as one sentence; "" if it can."""
         if self.SETTING is not None and place.wire not in self.SETTING.wires:
             return f"{place.engine} has no such setting"
         return "" if self.FILE is None else self.FILE.unavailable(place)
@@ -155,7 +155,7 @@ class Factor(Protocol):
         return ()
 
     def run_arguments(self, level: str) -> tuple[str, ...]:
-        """Return the arguments that `replayer run` gets for a level; () for the machine's."""
+        """Return the arguments of `replayer run` for a level; () if no argument sets it."""
         return () if self.SETTING is None else ("--pg-set", f"{self.SETTING.name}={level}")
 
 
@@ -168,7 +168,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Factor:
-    """Return the factor of that name, as a command line has it: `disk.read-ahead-kb` as well.
+    """Return the factor with a name as a user may type it, such as `disk.read-ahead-kb`.
 
     Raises NotFound, with the nearest name, if there is none.
     """
@@ -182,9 +182,9 @@ def load(name: str) -> Factor:
 
 
 def describe(name: str, place: FactorPlace) -> dict[str, Any]:
-    """Return what a factor is at a place: its scope, level and levels, and if it can be switched.
+    """Return the facts about a factor at a place: its scope, its level, its levels and so on.
 
-    `reason` is why it cannot be switched, "" if it can.
+    `reason` is why the factor cannot be switched there, "" if it can.
     """
     factor = load(name)
     reason = factor.unavailable(place)
@@ -205,7 +205,7 @@ def word_on_line(place: FactorPlace, key: str, default: str) -> str:
 
 
 def need_huge_pages(word: str, host: Host | None = None) -> None:
-    """Raise Impossible if no huge pages were reserved, which a level needs.
+    """Raise Impossible if no huge pages were reserved; `word` is the NAME=LEVEL that needs them.
 
     Without them one server does not start, and another one silently takes small pages.
     """
@@ -241,7 +241,7 @@ def check_level(name: str, place: FactorPlace, level: str) -> None:
 def place_of(
     data_dir: Path | None, engine: str, wire: str, host: Host | None = None
 ) -> FactorPlace:
-    """Return the place of a run whose data is in a folder, which need not exist yet."""
+    """Return the place of a run whose data is in `data_dir`, which need not exist yet."""
     host = host or Host()
     below = None if data_dir is None else host.device_of(data_dir)
     above = None if data_dir is None else host.block_device(data_dir)
@@ -256,7 +256,7 @@ def place_of(
 
 
 def place_at(data_dir: Path | None, named: str, host: Host | None = None) -> FactorPlace:
-    """Return the place of a run by its words: `named` is an engine, a URL, or "" for the default.
+    """Return the place of a run; `named` is an engine, a URL, or "" for the default engine.
 
     Raises NotFound for an engine that does not exist.
     """
@@ -275,7 +275,7 @@ def _block(host: Host, device: str | None) -> Path | None:
 
 
 def _there(pattern: str, place: FactorPlace) -> list[str]:
-    """Return the paths, below the root, of a pattern that exist."""
+    """Return the existing paths, below the root, that fit a pattern such as `{disk}/queue/*`."""
     text = _filled(pattern, place)
     if "{" in text:
         return []

@@ -8,5 +8,5 @@ FILE = KernelFile("sys/devices/system/cpu/cpu*/cpuidle/state[1-9]/disable")
 
 
 def levels(_place: FactorPlace) -> tuple[str, ...]:
-    """Return allowed and forbidden, as the kernel writes them."""
+    """Return the levels 0 (allowed) and 1 (forbidden), as the kernel's file has them."""
     return "0", "1"

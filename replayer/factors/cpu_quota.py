@@ -17,7 +17,7 @@ def current(place: FactorPlace) -> str | None:
 
 
 def unavailable(place: FactorPlace) -> str:
-    """Return why no cgroup can be made here."""
+    """Return why no cgroup can be made here, "" if one can."""
     return own_group.refusal(place.host, "cpu")
 
 

@@ -8,7 +8,7 @@ from replayer.factors import FactorPlace, Scope
 
 SCOPE: Scope = "machine"
 _MANY = 1 << 13
-"""No machine has more processors (NR_CPUS)."""
+"""The most processors that a machine can have (NR_CPUS)."""
 
 
 def current(_place: FactorPlace) -> str | None:

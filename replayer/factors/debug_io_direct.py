@@ -7,5 +7,5 @@ SETTING = ServerSetting("debug_io_direct")
 
 
 def run_arguments(level: str) -> tuple[str, ...]:
-    """Return the setting, which the server has as an empty text for no file."""
+    """Return the arguments that set the level; the server's value for `none` is an empty text."""
     return ("--pg-set", f"{SETTING.name}={'' if level == 'none' else level}")
