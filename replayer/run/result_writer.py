@@ -1,4 +1,4 @@
-"""The file of a run while it grows: in another folder once its own cannot be written."""
+"""Write a run's result file as the run grows; change the folder if the file cannot be written."""
 
 import contextlib
 import os
@@ -39,7 +39,7 @@ class ResultWriter:
         self._refused: ReplayerError | None = None
 
     def keep(self, run: Run, say: Callable[[str], None]) -> None:
-        """Store the run; raise ReplayerError if no folder takes it, or another process has it."""
+        """Store the run; raise ReplayerError if no folder takes it or another process writes it."""
         # While the run grows, its file names the process that writes it.
         writer = journal.identity(os.getpid()) if run.status is Status.RUNNING else ""
         run = self._worded(run.model_copy(update={"writer": writer}))
@@ -77,7 +77,7 @@ class ResultWriter:
             self._run = None
 
     def finish(self, tell: Tell) -> None:
-        """Print what was measured, stored or not.
+        """Print what was measured, even if it could not be stored.
 
         Raises ReplayerError if it is stored in another folder, because its own could not be
         written.
@@ -95,7 +95,7 @@ class ResultWriter:
 
 
 def _elsewhere(run: Run) -> Path | None:
-    """Store a run in another folder if its own cannot be written; None if no folder takes it."""
+    """Return the path of a new file for the run in another folder; None if no folder takes it."""
     homes = (os.environ.get("TMPDIR", ""), "/tmp", "/var/tmp", os.path.expanduser("~"))  # noqa: PTH111, S108
     for home in filter(os.path.isabs, dict.fromkeys(homes)):
         with contextlib.suppress(ReplayerError, OSError):
