@@ -1,1 +1,1 @@
-"""Machines of a catalogue against profiles: predictions of which fit, before one is rented."""
+"""Predictions of which machines of a catalogue fit the databases that profiles are from."""

@@ -77,15 +77,15 @@ _PLAIN = {
     "wal_syncs": "log_flushes",
     "database": "disk_size",
 }
-"""Resource -> its column."""
+"""Resource -> the column of a CSV that has its amount."""
 _OF_THE_MACHINE = frozenset({"cpu", "memory", "net_in", "net_out"})
 
 
 def load_catalogue(path: Path) -> Catalogue:
-    """Return the catalogue in a file, of either form.
+    """Return the catalogue in a file, which is a CSV or a tool's JSON.
 
-    Raise NotFound if it is not there, and Impossible, in a sentence that names file and line, if
-    it cannot be read.
+    Raise NotFound if the file does not exist, and Impossible, in a sentence with the file's name,
+    if it cannot be read or has no machine and no disk.
     """
     text = _text(path)
     name = path.name
@@ -123,7 +123,7 @@ def _text(path: Path) -> str:
 
 
 class _Row(NamedTuple):
-    """A row's cells that are not empty."""
+    """The cells of a CSV's row that are not empty, by column, and the row's file and line."""
 
     where: str
     texts: Mapping[str, str]
@@ -175,7 +175,7 @@ def _with(
     supplies: Mapping[str, Supply],
     disk: DiskOffer | None,
 ) -> MachineOffer:
-    """Return a machine with what one more row has of it."""
+    """Return the machine `before`, with the supplies, disk and price of one more row added."""
     price = row.numbers.get("price_month")
     if price is None and "price_hour" in row.numbers:
         price = row.numbers["price_hour"] * HOURS_A_MONTH

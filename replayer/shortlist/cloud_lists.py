@@ -1,8 +1,8 @@
-"""The output of the clouds' own tools, read as it is: JSON of machines, of disks and of volumes.
+"""Read the JSON that the clouds' own tools print: lists of machines, of disks and of volumes.
 
-`aws ec2 describe-instance-types`, `aws ec2 describe-volumes`, `az vm list-skus` and `gcloud compute
-machine-types list --format json`.  None of them has prices.  What an entry does not have is left
-out, never guessed.
+The tools are `aws ec2 describe-instance-types`, `aws ec2 describe-volumes`, `az vm list-skus` and
+`gcloud compute machine-types list --format json`.  None of them has prices.  A figure that an entry
+does not have is left out, never guessed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,11 +18,14 @@ _GIB = 1 << 30
 _BURST_SECONDS = 1800.0
 """Seconds for which an Amazon instance has its maximum for EBS, at least once a day."""
 _LISTS = ("InstanceTypes", "Volumes", "value", "items")
-"""Keys under which an answer has its list."""
+"""Keys of a JSON object under which the tools put their list."""
 
 
 def read_entries(name: str, parsed: Any) -> Catalogue:
-    """Return the catalogue in a parsed answer of one of the tools; raise Impossible for another."""
+    """Return the catalogue in a tool's parsed JSON; raise Impossible for any other JSON.
+
+    `name` is the file's name, for messages.
+    """
     entries = _entries(parsed)
     for key, make in _MAKERS.items():
         mine = [one for one in entries if key in one]
@@ -41,7 +44,7 @@ def _entries(parsed: Any) -> list[Entry]:
 
 
 def _part(entry: Any, *path: str | int) -> Any:
-    """Return what is below an entry; {} where it is missing or has another shape."""
+    """Return the value at a path of keys in an entry; {} where it is missing or not reachable."""
     for key in path:
         try:
             entry = entry[key]
@@ -51,7 +54,7 @@ def _part(entry: Any, *path: str | int) -> Any:
 
 
 def _number(entry: Any, *path: str | int) -> float | None:
-    """Return a positive number below an entry; None where there is none."""
+    """Return the positive number at a path of keys in an entry; None where there is none."""
     try:
         value = float(_part(entry, *path))
     except (TypeError, ValueError, OverflowError):
@@ -62,7 +65,7 @@ def _number(entry: Any, *path: str | int) -> float | None:
 def _machines(
     name: str, entries: Iterable[Entry], key: str, make: Callable[[Entry], dict[str, Supply]]
 ) -> tuple[list[MachineOffer], list[str]]:
-    """Return machines, each name once, and notes; an entry needs processors and memory."""
+    """Return machines, each name once, and notes; entries without cores or memory are left out."""
     made: dict[str, MachineOffer] = {}
     unread = 0
     for entry in entries:
@@ -112,7 +115,7 @@ def _forever(amount: float | None, unit: float = 1.0) -> Supply | None:
 
 
 def _half_an_hour(entry: Entry, base: str, most: str) -> Supply | None:
-    """Return a baseline and a maximum that lasts for half an hour.
+    """Return a supply with a baseline, and a maximum whose credits last for half an hour.
 
     Source: "Amazon EBS-optimized instances", Amazon EC2 User Guide.
     """
@@ -221,4 +224,4 @@ _MAKERS: Mapping[str, Callable[[str, Iterable[Entry]], Catalogue]] = {
     "resourceType": _azure,
     "guestCpus": _google,
 }
-"""A key that each entry of a tool has -> what reads its entries."""
+"""A key that each entry of a tool has -> the function that reads the tool's entries."""

@@ -1,8 +1,9 @@
-"""Profiles -> what one machine must have for all of their databases together.
+"""What one machine must have to run the databases of several profiles together.
 
 Needs are added up minute by minute if the profiles were made at the same time.  If they were made
 at different times, and each covers a day or more, they are added up by the time of day.  Otherwise
-only bounds are known: at least the largest of their busiest minutes, at most the sum of them.
+only bounds are known: a need is at least the largest of the profiles' busiest minutes, and at most
+the sum of these minutes.
 """
 
 import math
@@ -20,7 +21,7 @@ from replayer.sizing import requirement
 from replayer.sizing.requirement import Need, Requirement
 
 _TOGETHER = 0.95
-"""Share of the longest profile's time: profiles that share so much of it are added up by time."""
+"""Share of the longest profile's time that all profiles must cover to be added up by time."""
 _CPU = ("server_cpu", "cpu")
 _COMPARED = (
     *("cpu", "memory", "iops", "read_iops", "write_iops", "mbps", "read_mbps", "write_mbps"),
@@ -28,7 +29,7 @@ _COMPARED = (
 )
 """Resources that catalogues have, in the order in which they are shown."""
 ESSENTIAL = ("cpu", "memory", "iops")
-"""Without one of these nothing can be proven to fit."""
+"""Resources without which no machine can be proven to fit."""
 
 
 class DemandOptions(NamedTuple):
@@ -49,7 +50,7 @@ class Demand(NamedTuple):
     required: float
     """With growth and headroom; the upper bound, where only bounds are known."""
     least: float
-    """The lower bound; as `required` where that is exact."""
+    """The lower bound; the same as `required` where the demand is exact."""
     arithmetic: str
 
 
@@ -58,19 +59,22 @@ class Demands(NamedTuple):
 
     rows: Mapping[str, Demand]
     exact: tuple[Requirement, ResourceProfile] | None
-    """The requirement of all profiles together, and the sum of these; None where only bounds are
-    known."""
+    """The requirement of all profiles together, and the sum of the profiles as one profile; None
+    where only bounds are known."""
     missing: tuple[str, ...]
     """Titles of resources that are not in each of the profiles."""
     source_memory: float | None
     """Bytes of memory of the source machines together; None where one of them is not known."""
     probes: Mapping[str, float]
-    """Speeds of the source's processors; {} where they differ or are not known."""
+    """Metric of a probe -> speed at the sources; {} where the sources differ or it is not known."""
     notes: tuple[str, ...]
 
 
 def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Demands:
-    """Return the demands of profiles, by their names; raise Impossible as `requirement.of` does."""
+    """Return the demands of the databases of all profiles together; `profiles` is name -> profile.
+
+    Raise Impossible for the same reasons as `requirement.of`.
+    """
     alone = {name: _required(one, asked) for name, one in profiles.items()}
     together, notes = _together(profiles)
     exact = None if together is None else (_required(together, asked), together)
@@ -169,7 +173,7 @@ def _notes(alone: Mapping[str, Requirement]) -> Iterator[str]:
 def _together(
     profiles: Mapping[str, ResourceProfile],
 ) -> tuple[ResourceProfile | None, list[str]]:
-    """Return the sum of profiles by time and notes; None where they have no time in common."""
+    """Return the sum of profiles over their common time, None if that is too short; and notes."""
     known = list(profiles.values())
     if len(known) == 1:
         return known[0], []
@@ -195,7 +199,7 @@ def _begin(one: ResourceProfile) -> float:
 
 
 def _shifts(known: Sequence[ResourceProfile]) -> list[float]:
-    """Return seconds by which profiles are moved: whole days, and only those of a day or more."""
+    """Return the seconds by which each profile is moved: whole days, or 0 if any is below a day."""
     zero = _begin(known[0])
     if any(one.whole_seconds < _TOGETHER * DAY for one in known):
         return [0.0] * len(known)
@@ -205,7 +209,10 @@ def _shifts(known: Sequence[ResourceProfile]) -> list[float]:
 def _sum(
     known: Sequence[ResourceProfile], begin: float, end: float, step: float
 ) -> ResourceProfile:
-    """Return one profile with the sums of columns that each of the profiles has."""
+    """Return one profile with the sums of the columns that all of the profiles have.
+
+    It has a row for each `step` seconds from `begin` to `end`, in seconds since 1970.
+    """
     edges = begin + step * np.arange(math.floor((end - begin) / step + 1e-9) + 1, dtype=np.float64)
     parts = [_columns(one, edges) for one in known]
     names = [name for name in parts[0] if all(name in part for part in parts)]
@@ -235,7 +242,10 @@ _MACHINE = ("cores", "memory_bytes")
 def _columns(
     one: ResourceProfile, edges: rolling_windows.Numbers
 ) -> dict[str, rolling_windows.Numbers]:
-    """Return a profile's columns on a grid; one CPU: the server's, else the host's."""
+    """Return a profile's columns, averaged between `edges`, with one column of CPU.
+
+    That is `server_cpu_cores`; where the profile does not have it, it gets the host's CPU.
+    """
     made = {}
     for name, values in one.columns.items():
         rows = rolling_windows.signal(one.ends, one.spans, values)
@@ -248,6 +258,6 @@ def _columns(
 
 
 def _covers(one: ResourceProfile, profiles: Mapping[str, ResourceProfile]) -> bool:
-    """Return whether a sum has nearly all of the time of the longest profile."""
+    """Return whether the sum `one` covers nearly all of the time of the longest profile."""
     longest = max(each.whole_seconds for each in profiles.values())
     return one.whole_seconds >= _TOGETHER * longest

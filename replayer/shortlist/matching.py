@@ -1,9 +1,9 @@
-"""Demands and a catalogue -> which machine fits: a prediction, by the arithmetic of each resource.
+"""Prediction of which machines of a catalogue fit, from the supply and demand of each resource.
 
 A burst with credits is judged by the profile over time: the bucket of credits is full at the begin,
 use above the baseline empties it, and use below fills it.  Processors are compared by their
-measured speeds if both machines have them.  Without them a core of one machine may do up to
-`_CORES` times the work of a core of the other, and a margin within this factor is unclear.
+measured speeds if those of both machines are known.  Otherwise a core of one machine may do up to
+1.5 times the work of a core of the other, and the verdict is unclear if this factor decides it.
 """
 
 import math
@@ -20,12 +20,12 @@ from replayer.sizing.target import Fit, Limit
 from replayer.units import show, three
 
 _CORES = 1.5
-"""A core of a server of today may do so many times the work of another."""
+"""A core of one current server may do up to so many times the work of a core of another."""
 _ROUNDED = 1e-6
-"""A profile's file keeps seven digits of a value."""
+"""Share by which a supply may be too small: a profile's file keeps only seven digits of a value."""
 _MEMORY = 0.5
-"""Less than this share of the memory in use at the source does not fit.  Between it and 1 is not
-clear: a server with smaller buffers reads more from its disk."""
+"""A machine with less than this share of the required memory does not fit.  From this share up to
+1 it is unclear: a server with smaller buffers reads more from its disk."""
 _ALONE = {
     # resource -> its part that no memory saves
     "iops": "write_iops",
@@ -37,24 +37,24 @@ _FITS = (Fit.FITS, Fit.UNCLEAR, Fit.DOES_NOT_FIT)
 
 
 class Margin(Noun):
-    """One resource of a machine: what is needed, what there is, and the verdict on it."""
+    """One resource of a machine: how much is required, how much there is, and the verdict."""
 
     resource: str
     title: str
     unit: str
     required: float
     here: float | None
-    """None where the catalogue does not have it.  Of processors in those of the source, where
-    speeds of both were measured."""
+    """The amount that there is; None where the catalogue does not have it.  Processors are counted
+    as processors of the source if the speeds of both machines were measured."""
     multiple: float | None
-    """The amount that there is over the required one, bursts included as far as credits last."""
+    """The amount that there is over the required one; bursts count as long as credits last."""
     fit: Fit
     words: str
-    """The arithmetic, or why it is not clear; without a full stop."""
+    """How the verdict was calculated, or why it is not clear; without a full stop."""
     of: str = ""
-    """The disk or "the machine" whose limit it is."""
+    """What limits the resource: the name of the disk, or "the machine"."""
     limit: Limit | None = None
-    """The limit, where it has a baseline and credits that are known."""
+    """The limit, if its baseline and its credits are known; otherwise None."""
 
 
 class MachineChoice(Noun):
@@ -64,7 +64,7 @@ class MachineChoice(Noun):
     disk: str = ""
     fit: Fit
     known: Literal["predicted", "measured"]
-    """measured: the speeds of its processors and of the source's were."""
+    """`measured` if the speeds of its processors and of the source's were measured."""
     first: str
     """Title of the limiting resource; "" if nothing is known."""
     multiple: float | None
@@ -74,7 +74,7 @@ class MachineChoice(Noun):
 
     @property
     def title(self) -> str:
-        """Return the machine and its disk."""
+        """Return the names of the machine and, after a slash, of its disk."""
         return f"{self.machine} / {self.disk}" if self.disk else self.machine
 
     @property
@@ -86,8 +86,9 @@ class MachineChoice(Noun):
 def rank(
     catalogue: Catalogue, demands: Demands, speeds: Mapping[str, Mapping[str, float]]
 ) -> tuple[MachineChoice, ...]:
-    """Return every machine with every disk that it may have, the cheapest that fits first.
+    """Return every machine with every disk that it may have: first those that fit, cheapest first.
 
+    Then follow the unclear ones, and last those that do not fit, the one that lacks least first.
     `speeds` has the results of earlier probes of processors and memory, by machine and metric.
     """
     made = [
@@ -135,7 +136,7 @@ def _price(machine: MachineOffer, disk: DiskOffer | None) -> float | None:
 
 
 def _speed(there: Mapping[str, float], here: Mapping[str, float]) -> float | None:
-    """Return how many times the work of a source's core one here does; None where not measured."""
+    """Return the work of a core here over that of a core `there`; None where not measured."""
     ratios = [
         here[metric] / there[metric]
         for metric in (CPU_METRIC, MEMORY_METRIC)
@@ -145,7 +146,7 @@ def _speed(there: Mapping[str, float], here: Mapping[str, float]) -> float | Non
 
 
 class _Pair(NamedTuple):
-    """A machine, a disk of it, and what is required of both."""
+    """A machine, one of its disks, what is required of both, and the speed of its cores."""
 
     machine: MachineOffer
     disk: DiskOffer | None
@@ -199,7 +200,7 @@ def _margin(demand: Demand, fit: Fit, words: str) -> Margin:
 
 
 def _judged(demand: Demand, supply: Supply, of: str, pair: _Pair) -> Margin:
-    """Return the plain arithmetic of one supply, whatever the resource."""
+    """Return the verdict on one supply of any resource, by its amount and credits alone."""
     if demand.name == "cpu" and pair.speed is not None:
         supply = _times(supply, pair.speed)
     made = _margin(demand, Fit.UNCLEAR, "").model_copy(update={"here": supply.burst, "of": of})
@@ -229,7 +230,11 @@ def _sides(demand: Demand, here: float) -> tuple[Fit, float]:
 
 
 def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Margin:
-    """Return the verdict of a supply that is higher for a while."""
+    """Return `made` with the verdict on a supply that is higher while credits last.
+
+    With known credits and a known profile, the use of credits over time decides.  Otherwise only a
+    baseline that meets the demand fits, a burst below the demand does not, and the rest is unclear.
+    """
     base, exact = supply.baseline, pair.demands.exact
     fit, multiple = _sides(demand, supply.burst)
     most = show(supply.burst, demand.unit)
@@ -262,7 +267,7 @@ def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Ma
 
 
 def _of_cores(one: Margin, pair: _Pair) -> Margin:
-    """Return the verdict on processors, with regard to how much work a core of each does."""
+    """Return the verdict on processors; it is unclear if unknown speeds of cores decide it."""
     if one.multiple is None:
         return one
     if pair.speed is not None:
@@ -278,7 +283,10 @@ def _of_cores(one: Margin, pair: _Pair) -> Margin:
 
 
 def _weighed(one: Margin, pair: _Pair) -> Margin:
-    """Return a verdict that a resource of another kind may excuse: memory saves reads."""
+    """Return a verdict; `does not fit` becomes `unclear` if another resource may make up for it.
+
+    More reads of the disk may make up for less memory, and more memory for a slower disk.
+    """
     if one.fit is not Fit.DOES_NOT_FIT:
         return one
     if one.resource == "memory":
@@ -296,6 +304,6 @@ def _weighed(one: Margin, pair: _Pair) -> Margin:
 
 
 def _larger(pair: _Pair) -> bool:
-    """Return whether the machine has more memory than the source, as far as is known."""
+    """Return whether the machine has more memory than the source; True if either is not known."""
     here, there = pair.machine.supplies.get("memory"), pair.demands.source_memory
     return here is None or there is None or here.burst > there

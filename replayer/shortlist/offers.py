@@ -11,23 +11,23 @@ HOURS_A_MONTH = 730.0
 
 
 class Supply(Noun):
-    """An amount of one resource: what is there forever, and what is there for a while."""
+    """An amount of one resource: what may be used forever, and what may be used for a while."""
 
     baseline: float | None
-    """In the unit of the resource; None where there is one and the catalogue does not have it."""
+    """What may be used forever, in the resource's unit; None if the catalogue does not have it."""
     burst: float
-    """The most, for as long as credits last; the baseline where there are none."""
+    """What may be used while credits last; the same as the baseline where there are no credits."""
     credits: float | None = None
-    """In units of the rate times seconds; None where they are not known."""
+    """Credits of a full bucket, in units of the rate times seconds; None where not known."""
 
     @classmethod
     def of(cls, amount: float) -> Self:
-        """Return an amount that is there forever."""
+        """Return an amount that may be used forever."""
         return cls(baseline=amount, burst=amount, credits=0.0)
 
     @property
     def bursts(self) -> bool:
-        """Return whether there is more for a while than forever."""
+        """Return whether more may be used for a while than forever; True if that is not known."""
         return self.baseline is None or self.burst > self.baseline
 
 
@@ -36,8 +36,8 @@ class DiskOffer(Noun):
 
     name: str
     supplies: Mapping[str, Supply] = {}
-    """Name of a resource of profiles.usage, such as iops -> how much of it; database is its size in
-    bytes."""
+    """Name of a resource in profiles.usage, such as iops -> how much of it the disk has.  The
+    resource `database` is the size of the disk in bytes."""
     request_bytes: int | None = None
     """A request that is larger counts as several; None where each counts as one."""
     price_month: float | None = None
@@ -48,10 +48,10 @@ class MachineOffer(Noun):
 
     name: str
     supplies: Mapping[str, Supply] = {}
-    """As a disk's; those of disks are limits of the machine on all of its disks."""
+    """As of a DiskOffer; its `iops` and `mbps` are limits of the machine for all disks together."""
     disks: tuple[DiskOffer, ...] = ()
     needs_disk: bool = False
-    """True if limits of disks are not the machine's alone: a disk must be named."""
+    """True if a disk must be named too: the machine's limits of disks are not the only ones."""
     price_month: float | None = None
 
 
@@ -67,7 +67,7 @@ class Catalogue(Noun):
 
 
 def join(parts: Iterable[Catalogue]) -> Catalogue:
-    """Return several catalogues as one; of the same machine or disk, the later value counts.
+    """Return several catalogues as one; if two have the same machine or disk, the later counts.
 
     Raise Impossible if prices are in different currencies.
     """

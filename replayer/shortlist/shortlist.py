@@ -25,7 +25,7 @@ _MOST_BYTES = 64 << 20
 
 
 class DemandRow(Noun):
-    """One required resource, as a shortlist keeps it."""
+    """The required amount of one resource, as a shortlist's file stores it."""
 
     resource: str
     title: str
@@ -36,7 +36,7 @@ class DemandRow(Noun):
 
 
 class Shortlist(Noun):
-    """Machines that were held against the needs of some databases."""
+    """Machines of a catalogue, compared with the needs of one or more databases."""
 
     shortlist: int = 1
     """The format of the file."""
@@ -58,20 +58,20 @@ class Shortlist(Noun):
     notes: tuple[str, ...]
 
     def count(self, fit: Fit) -> int:
-        """Return the number of machines whose best choice of a disk has a verdict."""
+        """Return the number of machines that have the verdict `fit` with their best disk."""
         return sum(one[0].fit is fit for one in self.machines())
 
     def machines(self) -> list[tuple[MachineChoice, ...]]:
-        """Return the choices of each machine, its best first, in the order of their best."""
+        """Return the choices of each machine, best disk first; the best machine comes first."""
         names = {one.machine: None for one in self.candidates}
         order = {name: place for place, name in enumerate(names)}
         ordered = sorted(self.candidates, key=lambda one: order[one.machine])
         return [tuple(group) for _, group in groupby(ordered, key=lambda one: one.machine)]
 
     def prediction(self, name: str, file: str) -> Prediction:
-        """Return the prediction for a machine, or for `machine / disk`.
+        """Return the prediction for a machine with its best disk, or for `machine / disk`.
 
-        Raise NotFound for another name.
+        `file` is the shortlist's file.  Raise NotFound for a name that is not in the shortlist.
         """
         chosen = next((one for one in self.candidates if name in {one.machine, one.title}), None)
         if chosen is None:
@@ -108,7 +108,10 @@ def draw_up(
     profiles: Sequence[str],
     catalogues: Sequence[str],
 ) -> Shortlist:
-    """Return the shortlist of a catalogue; `profiles` and `catalogues` are names of files."""
+    """Return the shortlist of a catalogue; `profiles` and `catalogues` are names of files.
+
+    Raise Impossible if the catalogue has no machine.
+    """
     candidates = matching.rank(catalogue, demands, speeds)
     if not candidates:
         raise Impossible("the catalogue has disks and no machine: name a catalogue of machines too")
@@ -180,7 +183,10 @@ def show_price(price: float | None, currency: str) -> str:
 
 
 def load_shortlist(path: Path) -> Shortlist:
-    """Read a shortlist; raise NotFound or Impossible, in a sentence that names the file."""
+    """Read a shortlist's file.
+
+    Raise NotFound if it does not exist, and Impossible if it cannot be read.
+    """
     try:
         with assets.open_regular(path) as file:
             data = file.read(_MOST_BYTES + 1)
@@ -197,10 +203,10 @@ def load_shortlist(path: Path) -> Shortlist:
 
 
 def machine_speeds(folder: Path) -> dict[str, dict[str, float]]:
-    """Return label -> metric -> speed of probes of processors and memory in a folder of runs.
+    """Return label -> metric -> speed, by the probes of processors and memory in a folder's runs.
 
-    Of several runs of one machine it is the median of those on a quiet machine.  Raise Impossible
-    if no run there has any, or if a machine has none that was quiet.
+    The speed is the median over a machine's runs; runs that other work disturbed are left out.
+    Raise Impossible if no labelled run has such probes, or if all runs of a label were disturbed.
     """
     disturbed: dict[str, str] = {}
     found: dict[str, dict[str, list[float]]] = {}

@@ -68,7 +68,7 @@ def _gp2(gib: float) -> Mapping[str, Supply]:
 
 
 def _ordered(kind: str, iops: float, mib: float | None) -> Mapping[str, Supply]:
-    """Return what was ordered; of io1 and io2 the throughput follows from the operations."""
+    """Return the ordered rates; the throughput of io1 and io2 follows from the ordered IOPS."""
     by_operations = {"io1": min(1000.0, iops * 0.256), "io2": min(4000.0, iops * 0.256)}
     rate = mib or by_operations.get(kind, _GP3[1])
     return {"iops": Supply.of(iops), "mbps": Supply.of(rate * _MIB)}

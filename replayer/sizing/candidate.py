@@ -13,13 +13,13 @@ from replayer.servers.data_folder import DataFolder
 from replayer.sizing.sizing_plan import CandidateMachine
 
 _BUSY = 0.5
-"""Load average of a processor, before a run, above which its probes are not compared."""
+"""Load average per processor before a run: above it, the run's probes are not compared."""
 
 
 def seen(
     host: Host, named: str, *, bindir: Path | None = None, data_dir: Path | None = None
 ) -> CandidateMachine:
-    """Return the facts of the candidate machine: this one, or only a few if `named` is a URL.
+    """Return the facts of the candidate machine, which is this one; a few only for a URL.
 
     `named` is an engine, the URL of a server, or "" for the default.  Raises NotFound or Impossible
     for an engine that does not exist, or for a folder that cannot be used.

@@ -45,9 +45,9 @@ _MOST = 16.0
 _LATE = 0.25
 """Seconds of lag at the end; a larger lag may have grown."""
 _PART = 5
-"""The lags of the first and the last of so many parts of a replay are compared."""
+"""Number of equal parts of a replay: the lags in the first and in the last one are compared."""
 _MORE_ERRORS = 0.001
-"""Share of the statements: so many more may fail by chance."""
+"""Share of the statements that may fail by chance, in addition to those that are expected to."""
 _DISTURBED = 0.1
 """Share of the time of all processors that other programs use, above which a failure is void."""
 _MOST_VOID = 2
@@ -55,13 +55,13 @@ _MOST_VOID = 2
 _SLOWER = 2.0
 """The default objective is so many times the source's own p99."""
 _LEAST_P99 = 0.02
-"""Seconds; the same as the default of a profile."""
+"""Seconds of the shortest default objective; a sizing by a profile has the same default."""
 _ALMOST = 0.999
 """Share of a multiple, to allow for rounding errors."""
 
 
 class CaptureRequirement(Noun):
-    """The requirement of a sizing by a capture: it travels in the run's result."""
+    """The requirement of a sizing by a capture; it is stored in the run's result."""
 
     capture: str
     """The capture's file."""
@@ -78,11 +78,11 @@ class CaptureRequirement(Noun):
     objective: str = ""
     """Response times to keep to; "" where lag and errors alone decide."""
     by_capture: float | None = None
-    """The p99 in seconds of the window's own response times, where the objective follows from
-    it."""
+    """The p99 of the captured durations in the window, in seconds; None if the objective does not
+    follow from it."""
     hold: tuple[float, float] | None = None
-    """The part of the capture that is replayed last, at the required speed: seconds from and
-    until."""
+    """The part of the capture that is replayed last, at the required speed: its begin and end in
+    seconds of the capture; None if there is no such part."""
     by: str = ""
     """The user who sized the machine; "" where the system does not name it."""
     keys: dict[str, Any] = Field(default_factory=dict)
@@ -117,20 +117,20 @@ class CaptureRequirement(Noun):
 
 @dataclass(frozen=True, slots=True)
 class SpeedOptions:
-    """The user's options."""
+    """The user's options of a sizing by a capture."""
 
     growth: float = 1.0
     headroom: float = 0.0
     window: float = 60.0
     objective: str | None = None
-    """Response times to keep to, "" for none; None for those of the capture itself."""
+    """Response times to keep to; "" for none; None to derive them from those in the capture."""
     hold: float = 600.0
     keys: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
 
 
 def planned(file: str, options: SpeedOptions) -> tuple[CaptureRequirement, Workload]:
-    """Return a capture's requirement of a machine, and the workload that begins the search.
+    """Return the requirement that a capture makes, and the workload that begins the search.
 
     Raise Impossible for a file that is not a capture, or has too little in it.
     """
@@ -216,7 +216,7 @@ def _objective(took: float) -> str:
 
 
 def _busiest(counts: Integers, window: float) -> tuple[float, int]:
-    """Return the second at which the window with the most statements begins, and their number."""
+    """Return where the window with the most statements begins, in seconds, and how many it has."""
     length = min(len(counts), max(1, math.ceil(window)))
     sums = np.convolve(counts, np.ones(length, np.int64), "valid")
     first = int(np.argmax(sums))
@@ -224,7 +224,7 @@ def _busiest(counts: Integers, window: float) -> tuple[float, int]:
 
 
 def _held_part(speed: CaptureRequirement, span: float, hold: float) -> tuple[float, float] | None:
-    """Return the part of a capture around its busiest window that takes `hold` seconds."""
+    """Return begin and end of the part to hold; None if it is hardly longer than the window."""
     length = min(span, hold * speed.required)
     if length <= 1.5 * speed.window:
         return None
@@ -252,13 +252,13 @@ class SpeedTrial(NamedTuple):
     reason: str
     step: StepResult
     void: bool = False
-    """The trial does not count, and is run again: it failed while others disturbed it."""
+    """True if it failed while other programs disturbed it: it does not count and is run again."""
 
 
 def disturbance(speed: CaptureRequirement, run: Run) -> str:
-    """Return which programs disturbed the last trials, after every two void ones in a row.
+    """Return a sentence on what disturbed the last two trials, if both are void; otherwise "".
 
-    It is "" at any other time, so that the search is interrupted once for each such pair.
+    After an odd number of void trials in a row it is "" too, so that each pair counts once.
     """
     done = trials(speed, run)
     void = list(takewhile(lambda trial: trial.void, reversed(done)))
@@ -297,7 +297,7 @@ def following(speed: CaptureRequirement) -> Callable[[Run], StepSpec | None]:
 
 
 def _searched(speed: CaptureRequirement, done: Sequence[SpeedTrial]) -> float | Capacity:
-    """Return the multiple to try next, or the result of the search."""
+    """Return the multiple to try next, or the result of the search if it is complete."""
     most = min(_MOST, max(1.0, speed.window / speed.required / _SHORTEST))
     steps = capacity_search.search_steps(SearchLimits(least=1 / 16, most=most, trials=30))
     multiple = next(steps)
@@ -327,7 +327,7 @@ def trials(speed: CaptureRequirement, run: Run) -> list[SpeedTrial]:
 
 
 def _ended(speed: CaptureRequirement, step: StepResult, failing: float) -> tuple[SearchTrial, str]:
-    """Return how a replay ended, and the reason if it did not hold."""
+    """Return how a replay ended, and why if it did not hold; a share `failing` of it may fail."""
     share = divergence.ran(step.replayed)
     if share < divergence.LEAST_RAN:
         return SearchTrial.FAILED, f"only {share:.1%} of the work ran"
@@ -350,7 +350,7 @@ def _failing(step: StepResult) -> float:
 
 
 def _logged(step: StepResult) -> float:
-    """Return the share of the executions that failed in the log."""
+    """Return the share of the replayed executions that had failed at the source, by its log."""
     done = sum(one.executions for one in step.replayed)
     return sum(sum(one.logged_errors.values()) for one in step.replayed) / max(1, done)
 
@@ -382,7 +382,7 @@ def _missed(speed: CaptureRequirement, step: StepResult) -> str:
 
 
 def named(run: Run, name: str) -> StepResult | None:
-    """Return a run's step of a name, None if there is none."""
+    """Return the run's step that has this name; None if there is none."""
     return next((step for step in run.steps if step.name == name), None)
 
 
@@ -390,7 +390,7 @@ def named(run: Run, name: str) -> StepResult | None:
 
 
 def judge(speed: CaptureRequirement, run: Run) -> FitVerdict:
-    """Return the verdict on a machine by a capture, from a run as far as it has come."""
+    """Return the verdict on a machine from a run that replays a capture; it may be unfinished."""
     every = trials(speed, run)
     done = [trial for trial in every if not trial.void]
     capacity = _searched(speed, done)
@@ -437,7 +437,7 @@ def _changes(
 
 
 def _used(done: Sequence[SpeedTrial], capacity: Capacity) -> Used:
-    """Return how much of the machine the trials used."""
+    """Return the use of resources by the trials: by all, by the refused, by the highest held."""
     failed = [one for one in done if one.ended is SearchTrial.FAILED]
     refused = capacity.refused or min((one.multiple for one in failed), default=math.inf)
     held = [one for one in done if one.ended is SearchTrial.HELD]
@@ -472,7 +472,7 @@ def _fit(
     capacity: Capacity,
     hold: StepResult | None,
 ) -> tuple[Fit, str, str]:
-    """Return the verdict, its reason, and how the hold ended."""
+    """Return the verdict, its reason, and how the hold ended in words, "" if it did not count."""
     if ended := _ended_early(speed, run, hold):
         return Fit.UNCLEAR, ended, ""
     if not done or capacity.accepted is None:

@@ -1,4 +1,4 @@
-"""CPU cost of profiling: of this process, and of its session on a server of this machine."""
+"""CPU time that profiling costs: in this process, and in the server for this process's session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replayer.machine import processes
 
 
 class CpuCost(NamedTuple):
-    """Processor seconds over some time."""
+    """CPU seconds that profiling used within `seconds` of time."""
 
     seconds: float
     own: float
@@ -23,7 +23,7 @@ class CpuCost(NamedTuple):
         return (self.own + (self.session or 0.0)) / self.seconds if self.seconds > 0 else 0.0
 
     def since(self, before: CpuCost) -> CpuCost:
-        """Return the cost since an earlier one."""
+        """Return the cost since `before`, an earlier cost of the same meter."""
         session = self.session
         return CpuCost(
             self.seconds - before.seconds,
@@ -44,7 +44,7 @@ class Meter:
         self._before = 0.0
 
     def serves(self, process: int) -> None:
-        """Note the process that serves a new session; 0 where it cannot be seen."""
+        """Note the server's process that serves a new session; 0 where it cannot be seen."""
         self._before += self._now - self._first
         self._process = process
         self._first = self._now = self._used()

@@ -1,6 +1,7 @@
-"""Totals of a server, read repeatedly -> rates, never negative and without spikes.
+"""Rates from totals of a server that are read repeatedly: never negative and without spikes.
 
-Where two readings cannot be subtracted (a restart, a reset, a clock that was set) there is a gap.
+There is a gap if one reading cannot be subtracted from the next: after a restart of the server, a
+reset of its statistics, or a change of the clock.
 """
 
 import math
@@ -13,7 +14,7 @@ import numpy as np
 from replayer.results.profile import KNOWN, Gap, ProfileSource, ResourceProfile
 
 _CLOCK_STEP = 0.5
-"""Seconds by which the change of the time of day may differ from that of the monotonic clock."""
+"""Seconds by which the time of day and the monotonic clock may differ from reading to reading."""
 _SET_BACK = 0.99
 """Share of its former value: a total below it was reset.  A smaller fall is not a reset: some
 totals are sums of several counters, which the server does not read at one instant."""
@@ -28,11 +29,12 @@ class SourceReading:
     time: float
     """Seconds since 1970."""
     values: Mapping[str, float]
-    """A rate's total in its column's unit, e.g. megabytes for MB/s; NaN where it is not known."""
+    """Column -> its total or gauge; NaN where it is not known.  The total of a rate is in the unit
+    of the rate times seconds, e.g. megabytes for MB/s."""
     started: str = ""
-    """Differs from one start of the server to the next."""
+    """Identifies the start of the server: it is another text after a restart."""
     resets: tuple[str, ...] = ()
-    """Differ when the server's statistics were reset."""
+    """Identify the last resets of the server's statistics: they differ after a reset."""
 
 
 def gap(before: SourceReading, after: SourceReading) -> str:
@@ -51,7 +53,10 @@ def gap(before: SourceReading, after: SourceReading) -> str:
 
 
 def moved(before: SourceReading, after: SourceReading) -> dict[str, float]:
-    """Return rates per second between two readings without a gap, and the later one's gauges."""
+    """Return column -> rate per second between two readings, or the later reading's gauge.
+
+    There must be no gap between the readings.
+    """
     seconds = after.clock - before.clock
     deltas = {
         name: total - before.values.get(name, math.nan)
@@ -71,22 +76,22 @@ def is_gauge(name: str) -> bool:
 
 
 class Own:
-    """The profiler's own part in some totals, to be subtracted from their rates.
+    """The profiler's own part of some totals, which is subtracted from the rates of these totals.
 
-    A server adds a session's work to its totals some time after the work was done.  What is not yet
-    in one row is therefore subtracted from a later one.
+    A server adds a session's work to its totals some time after the work was done.  The part that
+    is larger than the rate in one row is therefore subtracted from a later row.
     """
 
     def __init__(self, *names: str) -> None:
         self._pending = dict.fromkeys(names, 0.0)
 
     def did(self, much: float) -> None:
-        """Note that the profiler added `much` to each of its totals."""
+        """Note that the profiler added `much` to each of these totals."""
         for name in self._pending:
             self._pending[name] += much
 
     def taken_out(self, rates: dict[str, float], seconds: float) -> dict[str, float]:
-        """Return rates without the profiler's own part in them."""
+        """Return rates over `seconds` without the profiler's own part of them."""
         without = dict(rates)
         for name, pending in self._pending.items():
             total = rates.get(name, math.nan) * seconds
@@ -97,7 +102,7 @@ class Own:
         return without
 
     def forget(self) -> None:
-        """Start anew after a gap: it is not known what went into the totals during it."""
+        """Start anew after a gap, as it is not known what the totals counted during the gap."""
         self._pending = dict.fromkeys(self._pending, 0.0)
 
 
@@ -110,7 +115,7 @@ class UnsavedRows:
     _rows: list["_Row"] = field(default_factory=list)
 
     def add(self, end: float, clock: float, span: float, values: dict[str, float]) -> None:
-        """Add a row that ends at a time, and at a second of the monotonic clock."""
+        """Add a row of `span` seconds; `end` is in seconds since 1970, `clock` is monotonic."""
         self._rows.append(_Row(end, clock, span, values))
 
     def fill(self, begin: float, rates: Mapping[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""Demand of one statement on each resource, and the multiple of the requirement it allows."""
+"""Demand of one statement on each resource, and the multiple that the resource allows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,11 +19,11 @@ def rows(
     load: Loaded,
     busy: Mapping[str, float] | None = None,
 ) -> Iterator[ResourceRow]:
-    """Yield the load's need of each resource: its demand a statement, times the rate.
+    """Yield a row for each resource: one statement's demand on it times `rate`, and its supply.
 
-    `table` has rows of `resource_columns`.  `demands` returns how much of a resource one statement
-    of each trial needed.  `busy` is the share of each resource that was in use at the highest rate
-    that held.
+    `table` has the rows that `resource_columns` makes.  `demands` returns, for the name of a
+    resource, how much of it one statement needed in each trial.  `busy` is the share of each
+    resource that was in use at the highest rate that held.
     """
     for row in table:
         name, demand = str(row["resource"]), row.get("demand")

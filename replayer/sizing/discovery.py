@@ -1,4 +1,4 @@
-"""Discovery of a source, once at the start: its readable counters, and rights its user lacks."""
+"""Find out once, at the start, what can be read of a source and which rights its user lacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BEATS = {
     VerbName("profile/io"): "I/O by who does it",
     VerbName("profile/writers"): "who writes blocks",
 }
-"""Verb -> its subject in words.  These verbs are read for every row of a profile."""
+"""Verb -> what it reads, in words.  These verbs are executed for every row of a profile."""
 _ABOUT = VerbName("profile/about")
 _RIGHTS = VerbName("profile/rights")
 _LOCATION = VerbName("profile/location")
@@ -51,14 +51,17 @@ class Survey:
     cache_bytes: float
     """Size of the server's own buffers."""
     schema: str
-    """Schema of the functions of pg_stat_statements; "" where the extension is not there."""
+    """Schema of the functions of pg_stat_statements; "" where they cannot be read."""
     here: machine.Location | None
-    """Location of the server on this machine; None unless it is proven to be here."""
+    """Location of the server on this machine; None if it is not proven to run here."""
     notes: tuple[str, ...]
 
 
 def surveyed(session: SourceSession, url: URL, host: Host, every: float) -> Survey:
-    """Return the parts of a source that can be read; raise Impossible if there are none."""
+    """Return the parts of a source that can be read; raise Impossible if there are none.
+
+    `every` is the number of seconds between two readings.
+    """
     try:
         return _Look(session, host).survey(url, every)
     except Impossible:
@@ -77,7 +80,7 @@ def location(session: SourceSession) -> machine.Location | None:
 
 
 class _Look:
-    """One look at a source; its notes name what could not be read."""
+    """One look at a source; notes on what could not be read are collected meanwhile."""
 
     def __init__(self, session: SourceSession, host: Host) -> None:
         self._session = session
@@ -123,7 +126,7 @@ class _Look:
         )
 
     def _lacking(self) -> None:
-        """Note each right that this user lacks."""
+        """Add a note for each right that the user of the source lacks."""
         for right in self._rows(_RIGHTS, "what this user may see"):
             if not right["allowed"]:
                 self._notes.append(f"{right['what']} cannot be seen: {right['grants']} would help")
@@ -171,7 +174,7 @@ class _Look:
         return schema
 
     def _rows(self, verb: VerbName, words: str) -> list[Row]:
-        """Return a verb's rows; [] with a note where the user may not read them."""
+        """Return a verb's rows; [] if the engine lacks the verb, and [] with a note if refused."""
         if self._session.engine.verb(verb) is None:
             return []
         try:
@@ -181,14 +184,14 @@ class _Look:
             return []
 
     def _refused(self, words: str, error: ReplayerError) -> None:
-        """Note a refusal; raise the error if the connection itself is gone."""
+        """Add a note that `words` was refused; raise the error if the connection itself is gone."""
         if not self._session.answers():
             raise error
         self._notes.append(f"{words} is not read: {error}")
 
 
 def _added(engine: Engine) -> list[str]:
-    """Return the parameters of a URL that replayer adds itself."""
+    """Return the names of the parameters that replayer itself adds to an engine's URL."""
     return [*engine.spec.connect.query, *engine.spec.profile.query]
 
 

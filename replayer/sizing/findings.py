@@ -1,4 +1,4 @@
-"""Findings of a measured machine: of each resource, of the load, and of remedies."""
+"""Findings on a machine: a row for each resource, the result of the load, and remedies."""
 
 import math
 from typing import Literal, NamedTuple
@@ -11,8 +11,8 @@ from replayer.units import show, three
 def show_multiple(multiple: float, low: float | None = None, high: float | None = None) -> str:
     """Return a multiple of the requirement in words, as a share if it is below 1.
 
-    With `low`, the lower end of its 95 percent interval, the interval is shown, too; a `high` of
-    None or infinity is not known.
+    `low` and `high` are the ends of the multiple's 95 percent interval, which is shown if `low` is
+    given.  A `high` of None or infinity is not known.
     """
     form = _percent if multiple < 1 else three
     times = "" if multiple < 1 else " times"
@@ -36,11 +36,11 @@ class ResourceRow(Noun):
     unit: str
     required: float | None
     here: float | None
-    """The amount that there is; None where it is not known."""
+    """The amount that the machine has; None where it is not known."""
     multiple: float | None
-    """The amount that there is, divided by the requirement."""
+    """The amount that the machine has, divided by the required amount; None where not known."""
     low: float | None
-    """The lower end of its 95 percent interval; None where it was not measured with an interval."""
+    """The lower end of the multiple's 95 percent interval; None where there is no interval."""
     high: float | None
     fit: Fit
     proof: str
@@ -50,14 +50,14 @@ class ResourceRow(Noun):
     decides: bool
     """True if the overall verdict takes it into account."""
     busy: float | None = None
-    """The share of it that was in use at the highest multiple that held; None where not
-    reported."""
+    """The share of the resource that was in use at the highest multiple that held; None where it
+    is not reported."""
     need: str = ""
     """The name of the need that the row is about; "" for a resource that only the load needed."""
 
     @property
     def known(self) -> str:
-        """Return how it is known: `measured`, `predicted` or "" where it is not known."""
+        """Return how the verdict is known: `measured`, `predicted`, or "" for no evidence."""
         return {"load": "measured", "none": ""}.get(self.kind, "predicted")
 
     @property
@@ -71,15 +71,15 @@ class ResourceRow(Noun):
 
 
 class Remedy(Noun):
-    """A change that would turn the answer around."""
+    """A change of the machine or of the requirement, and what it would do to the verdict."""
 
     words: str
     predicted: bool
-    """False where the effect was measured, or is arithmetic."""
+    """True if the effect is a prediction; False if it was measured or follows by arithmetic."""
 
 
 class Loaded(NamedTuple):
-    """The result of the search for the highest multiple."""
+    """The result of the search for the highest multiple of the requirement that can be held."""
 
     fit: Fit
     words: str
@@ -100,7 +100,7 @@ def required(row: ResourceRow) -> str:
 
 
 def here(row: ResourceRow) -> str:
-    """Return the amount of a resource that there is, with its unit."""
+    """Return the amount that the machine has of a resource, with its unit, or "not known"."""
     return "not known" if row.here is None else _amount(row.here, row.unit)
 
 
@@ -112,5 +112,5 @@ def _amount(value: float, unit: str) -> str:
 
 
 def last(run: Run, step: str) -> StepResult | None:
-    """Return the last result of a step; a step that was cut short has its results until then."""
+    """Return the last result of a kind of step, even if it was cut short; None if there is none."""
     return next((one for one in reversed(run.steps) if one.step == step), None)

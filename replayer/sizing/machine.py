@@ -1,4 +1,4 @@
-"""Rates of the source's machine, if that is this one, from the kernel's counters."""
+"""Rates of the source's machine from the kernel's counters, if the source is on this machine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def totals(host: Host, device: str | None) -> Totals:
 
 
 def rates(before: Totals, after: Totals) -> dict[str, float]:
-    """Return the host's columns between two readings; NaN for a counter that fell or is missing."""
+    """Return column -> value of the host between two readings.
+
+    A column is NaN or left out if its counter fell or is missing.
+    """
     seconds = after.clock - before.clock
     return {
         **_cpu(before, after),
@@ -67,7 +70,7 @@ def rates(before: Totals, after: Totals) -> dict[str, float]:
 
 
 def _cpu(before: Totals, after: Totals) -> dict[str, float]:
-    """Return processors by state, as iostat and vmstat count them: shares of all ticks."""
+    """Return column -> processors in a state, by share of all ticks, as iostat and vmstat count."""
     spent = {state: max(0, after.ticks[state] - before.ticks[state]) for state in after.ticks}
     each = after.processors / (sum(spent.values()) or 1)
     user = (spent["usr"] + spent["nice"] + spent["guest"] + spent["gnice"]) * each
@@ -82,7 +85,7 @@ def _cpu(before: Totals, after: Totals) -> dict[str, float]:
 
 
 def _memory(text: bytes) -> dict[str, int]:
-    """Return the wanted lines of /proc/meminfo, in bytes."""
+    """Return name -> bytes of the lines of /proc/meminfo that are used here."""
     return {name.decode(): int(value) << 10 for name, value in _MEMORY.findall(text)}
 
 
@@ -124,9 +127,9 @@ def located(engine: str, row: Row, listener: int) -> Location | None:
     """Return the location of a server, if it is proven that it runs on this machine.
 
     `row` is the answer of the verb profile/location.  `listener` is the process at the other end of
-    a Unix socket, 0 where there is none.  The server is that process, or the one that its own file
-    names.  As proof, the process was started at the time that the server reports, and works in the
-    server's directory, where that may be seen.
+    a Unix socket, 0 where there is none.  The server is that process, or the one that the server's
+    PID file names.  As proof, the process was started at the time that the server reports, and its
+    working folder is the server's directory, if this user may see that folder.
     """
     for directory in environment.folders(engine, Path(str(row["directory"]))):
         for process in filter(None, (listener, _noted(directory / str(row["pid_file"])))):
@@ -139,7 +142,7 @@ def located(engine: str, row: Row, listener: int) -> Location | None:
 
 
 def _noted(pid_file: Path) -> int:
-    """Return the process that a file names; 0 if it names none or cannot be read."""
+    """Return the process number in a PID file; 0 if there is none or it cannot be read."""
     try:
         first = pid_file.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
     except OSError:

@@ -21,9 +21,9 @@ from replayer.sizing.target import Fit
 from replayer.units import show_size
 
 _ENOUGH = 0.9
-"""Share of a need: a load that had so much of it has tested it."""
+"""Share of a need: a load that used at least so much of the resource has tested the need."""
 _NEAR = 0.1
-"""Distance from 1: a trial of such a multiple shows the need at the required rate."""
+"""A trial counts as one at the required rate if its multiple is at most so far from 1."""
 _SURELY = 0.8
 """Multiple of the requirement: a probe of some seconds that gave less refutes the need."""
 _FASTER = 4.0
@@ -71,10 +71,10 @@ class _Known:
         return [row for row in rows if row["ended"] == "held"] or rows
 
     def had(self, column: str) -> float | None:
-        """Return the amount of a trial's column at the required rate; None if not known.
+        """Return the amount in a trial's column at the required rate; None if not known.
 
-        A statement costs less the more of them there are, so the hold of the required rate and
-        trials at about that rate show it, if there are any.
+        One statement costs less at a higher rate.  The amount is therefore taken from the hold of
+        the required rate and from trials at about that rate; from all trials if there are none.
         """
         near = [row for row in self.trials if abs(float(row["multiple"]) - 1) <= _NEAR]
         shares: list[float] = []
@@ -88,12 +88,12 @@ class _Known:
 
     @property
     def _hold(self) -> Sequence[Mapping[str, Any]]:
-        """Return the row of the hold; none if the required rate was not held."""
+        """Return the row of the hold, in a list that is empty if the required rate did not hold."""
         tables = [step.tables.get("hold", ()) for step in self.steps if step.step == "capacity"]
         return [row for row in (tables[-1] if tables else ()) if row.get("ended") == "held"]
 
     def probes(self, operation: str) -> list[Mapping[str, Any]]:
-        """Return rows of the device's probes; only those of the source's request size, if any."""
+        """Return rows of the device's probes: of the source's request size if any, else all."""
         known = [
             (step.name, row)
             for step in self.steps
@@ -106,7 +106,7 @@ class _Known:
 
 
 def _own(trial: Mapping[str, Any], column: str) -> float:
-    """Return the server's own use of the device in a trial."""
+    """Return a trial's value of a column of the device, without the reads of other programs."""
     others = trial.get("others_read_share") if column.startswith("read") else None
     return float(trial[column]) * (1 - float(others or 0.0))
 
@@ -114,7 +114,7 @@ def _own(trial: Mapping[str, Any], column: str) -> float:
 def rows(
     sizing: Sizing, run: Run | None, load: Loaded, loaded: Sequence[ResourceRow] = ()
 ) -> Iterator[ResourceRow]:
-    """Yield a row for each need of a requirement, as far as a run has come."""
+    """Yield a row for each need of a requirement, by the steps that have ended in a run so far."""
     steps = run.steps if run is not None else ()
     known = _Known(sizing, steps, load, {row.resource: row for row in loaded})
     limited = {judgement.resource for judgement in sizing.judgements if judgement.required}
@@ -190,7 +190,7 @@ def _held_against(  # noqa: PLR0917 - what is held against what
     proof: str,
     required: float | None = None,
 ) -> ResourceRow:
-    """Return a row that compares a supply with a need.
+    """Return a row that compares the supply `here` with a need.
 
     `short` is the verdict if the supply is too small; `required` replaces the amount of the need.
     """
@@ -201,7 +201,7 @@ def _held_against(  # noqa: PLR0917 - what is held against what
 
 
 def _measured(need: Need, known: _Known, proof: str, resource: str = "") -> ResourceRow:
-    """Return a row of a need of which the load had as much as is required."""
+    """Return the row of a need of which the load used about as much as is required."""
     load, row = known.load, known.loaded.get(resource)
     if row is None or row.multiple is None:
         multiple = load.multiple
@@ -239,7 +239,7 @@ def _cpu(need: Need, known: _Known) -> ResourceRow:
 
 
 def _cpu_elsewhere(need: Need, known: _Known, required: float) -> ResourceRow:
-    """Return the row of a server at a URL, whose processors only the load may have seen."""
+    """Return the CPU row for a server at a URL, whose processors only the load can have seen."""
     if not known.trials or not known.sizing.requirement.work.cpu_cores:
         return _not_tested(need, "the server's processors cannot be seen from here")
     had = known.had("server_cores")
@@ -254,7 +254,7 @@ def _cpu_elsewhere(need: Need, known: _Known, required: float) -> ResourceRow:
 
 
 def _cores_there(known: _Known) -> float | None:
-    """Return the processors that a server at a URL may use, as the load saw them; None if not."""
+    """Return the processors that a server at a URL may use; None if the load did not see them."""
     most = [
         row.here
         for name in (resources.QUOTA, resources.MACHINE)
@@ -270,8 +270,8 @@ _IDLE = "short statements cost more at an idle source: profile it while it is bu
 def _without_waking(required: float, known: _Known) -> float:
     """Return the cores that are required if statements follow each other without a gap.
 
-    A server that waits wakes up for each statement, and the CPU for that is in the profile.  The
-    busier the source's processors are, the less of it there is.
+    A server that waits wakes up for each statement, and the profile contains the CPU for that.  The
+    busier the source's processors are, the less CPU goes into waking up.
     """
     wanted = known.sizing.requirement
     cpu = wanted.need("server_cpu") or wanted.need("cpu")
@@ -280,7 +280,7 @@ def _without_waking(required: float, known: _Known) -> float:
 
 
 def _carried(need: Need, known: _Known) -> tuple[float, str]:
-    """Return the cores that are required of this machine, and words on how they were converted."""
+    """Return the cores required of this machine, and words on how the source's were converted."""
     speeds = known.sizing.requirement.probes
     there = (speeds.get(CPU_METRIC), speeds.get(MEMORY_METRIC))
     if not any(there):
@@ -313,7 +313,7 @@ def _on_device(need: Need, known: _Known) -> ResourceRow:
 
 
 def _probed(need: Need, known: _Known, probes: Sequence[Mapping[str, Any]]) -> ResourceRow:
-    """Return the row of a need of which the load had less, held against probes of the device."""
+    """Return a row that compares a need with probes of the device, as the load used too little."""
     operation, column, _, _ = _ON_DEVICE[need.name]
     # Of several request sizes, the largest has the most bytes, and the smallest the most requests.
     best = max(probes, key=lambda row: float(row[column]))
@@ -330,9 +330,9 @@ def _probed(need: Need, known: _Known, probes: Sequence[Mapping[str, Any]]) -> R
 
 
 def _shared(need: Need, known: _Known) -> float:
-    """Return how much of a need commits can share: the more of them wait, the fewer flushes.
+    """Return the part of a need that falls away if commits that wait share one flush of the log.
 
-    A flush writes a block of the log, and a journal of the file system its own blocks.
+    For each flush, a block of the log is written, and blocks of the file system's journal.
     """
     flushes = known.sizing.requirement.need("wal_syncs")
     if flushes is None or need.name not in _OF_A_FLUSH:
@@ -346,8 +346,8 @@ _SHARED_FLUSHES = "the load had as many commits, and fewer writes: those that wa
 def _shared_them(need: Need, known: _Known) -> bool:
     """Return whether a load that held wrote less only because its commits shared flushes.
 
-    It made as many commits in fewer flushes, and what those that it saved would have written is
-    what is missing.  Where it had as many flushes, something else was not written.
+    Then it made as many commits with fewer flushes, and the saved flushes would have written the
+    missing amount.  If it had as many flushes, something else was not written.
     """
     requirement = known.sizing.requirement
     flushes, work = requirement.need("wal_syncs"), requirement.work
@@ -378,8 +378,9 @@ def _absorbed(known: _Known) -> bool:
 def _both(need: Need, known: _Known) -> ResourceRow:
     """Return a row of reads and writes together, which take turns at one device.
 
-    A share r / R of the time goes to reads, and a share w / W to writes.  The device therefore
-    allows 1 / (r / R + w / W) times as many of both.
+    r and w are required of reads and writes; R and W are what the device can do of each alone.  A
+    share r / R of the time goes to reads, and a share w / W to writes.  The device therefore allows
+    1 / (r / R + w / W) times what is required.
     """
     parts = []
     for name in _BOTH[need.name]:

@@ -6,17 +6,17 @@ from replayer.sizing.target import Fit, Limit
 
 
 class Prediction(Noun):
-    """A row of a shortlist, as it travels in the result of a run of `replayer size`."""
+    """A row of a shortlist, as it is stored in the result of a run of `replayer size`."""
 
     shortlist: str
     """The shortlist's file."""
     made: str
     """The day of the prediction, as 2026-11-23."""
     machine: str
-    """The machine's name, and its disk's after a slash."""
+    """The machine's name; if it has a named disk, followed by a slash and the disk's name."""
     fit: Fit
     known: str
-    """predicted, or measured where speeds of the processors of both machines were known."""
+    """`measured` if the speed of both machines' processors was measured, else `predicted`."""
     first: str
     """The resource that was predicted to limit first."""
     multiple: float | None
@@ -26,7 +26,7 @@ class Prediction(Noun):
     price_month: float | None = None
     currency: str = ""
     limits: tuple[Limit, ...] = ()
-    """Limits with credits, which a measurement of minutes cannot see."""
+    """Limits that are higher while credits last: a run of minutes does not see the credits end."""
 
     @property
     def words(self) -> str:

@@ -67,7 +67,7 @@ class _Recording:
             return f"{ended}: {saved}", _sentence(self._watch.cost())
 
     def _save(self) -> None:
-        """Save the new part; if that fails, try again with the next minute's."""
+        """Save the unsaved part of the profile; if that fails, try again in the next minute."""
         with signals.shield():
             part = self._watch.unsaved()
             try:

@@ -1,7 +1,7 @@
-"""A requirement -> the size of a machine that would fit: cores, memory, operations, bytes, flushes.
+"""Size of a machine that would meet a requirement: cores, memory, disk and network.
 
-Cores are those of the source: only a probe or a load shows how much work a core of another machine
-does.  Amounts are rounded up to sizes that can be ordered.
+Cores are counted as cores of the source's machine: only a probe or a load shows how much work a
+core of another machine does.  Cores are rounded up to whole ones, memory to GiB, rates to 2 digits.
 """
 
 import math
@@ -13,7 +13,7 @@ from replayer.units import show
 
 _GIB = 1 << 30
 _MEMORY_ROOM = 1.1
-"""Memory in use is not all of a machine's memory: its kernel and its page cache take some."""
+"""Memory of a machine over the memory in use: the kernel and the page cache take the rest."""
 
 
 class RecommendedSize(Noun):
@@ -21,10 +21,10 @@ class RecommendedSize(Noun):
 
     resource: str
     amount: float
-    """In `unit`, rounded up."""
+    """The amount in `unit`, rounded up; the room on the disk is not rounded."""
     unit: str
     words: str
-    """The arithmetic, in words."""
+    """How the amount was calculated, in words."""
 
     @property
     def shown(self) -> str:
@@ -33,9 +33,9 @@ class RecommendedSize(Noun):
 
 
 def recommend(wanted: Requirement) -> tuple[RecommendedSize, ...]:
-    """Return the size that a requirement asks for, with its growth and headroom.
+    """Return the recommended amount of each resource, growth and headroom included.
 
-    Resources that the profile does not know are left out.
+    Resources that are not in the profile are left out.
     """
     return tuple(_sizes(wanted))
 
@@ -72,6 +72,6 @@ def _size(resource: str, amount: float, unit: str, words: str) -> RecommendedSiz
 
 
 def _round_up(need: Need) -> float:
-    """Return an amount rounded up to two digits."""
+    """Return the required amount of a need, rounded up to two significant digits."""
     step = float(10.0 ** (math.floor(math.log10(need.required)) - 1))
     return math.ceil(need.required / step - 1e-9) * step

@@ -1,4 +1,4 @@
-"""The record of a sizing run's purpose: it travels in the run's result."""
+"""The record of what a sizing run tests a machine for; it is stored in the run's result."""
 
 from typing import Self
 
@@ -26,21 +26,21 @@ class Sizing(Noun):
     target: str = ""
     """The target's name in the file of known limits; "" without such a file."""
     judgements: tuple[Judgement, ...] = ()
-    """The verdicts of these limits on the requirement."""
+    """The verdict of each known limit of the target on the requirement."""
     free_bytes: int | None = None
-    """Free bytes on the data's disk for all of the data; None where that could not be read."""
+    """Free bytes on the disk of the data folder; None where that could not be read."""
     memory_bytes: int | None = None
-    """Memory of the machine; None where it is another one."""
+    """Memory of the tested machine in bytes; None for a server at a URL."""
     cores: float | None = None
-    """Processors that a process may use here; None where it is another machine."""
+    """Processors that a process may use on the tested machine; None for a server at a URL."""
     in_memory: bool = False
-    """True if all data in use is read from this machine's memory, and none from the device."""
+    """True if all data in use is to be read from the machine's memory, and none from the device."""
     compute: float = 0.0
-    """Statements a second, of the required rate, that only burn CPU."""
+    """The part of the required rate, in statements a second, that only burns CPU."""
     prediction: Prediction | None = None
-    """A shortlist's row for this machine; None if it was not rented by one."""
+    """The row of a shortlist for this machine; None if it was not sized with a shortlist."""
     confidence: Confidence | None = None
-    """The stars of the profile; None in results of older replayers."""
+    """The profile's rating in stars; None in results of older versions of replayer."""
     by: str = ""
     """The user who sized the machine; "" where the system does not name it."""
     unproven: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Resources used by replays of a capture: points of the machine's curve, and the limiting one."""
+"""Use of resources by replays of a capture, and the resource that limits the speed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from replayer.sizing.findings import Loaded, ResourceRow
 
 
 class Used(NamedTuple):
-    """The use of resources by replays, and the replays that decide."""
+    """The use of resources: by all replays, by refused ones, and by those at the highest speed."""
 
     points: Sequence[LevelPoint]
     """Points of all replays that count."""
@@ -30,7 +30,7 @@ class Used(NamedTuple):
 
 
 def points(steps: Sequence[StepResult]) -> list[LevelPoint]:
-    """Return replays as points of a curve, except those that did not record their use."""
+    """Return throughput, response time and use of resources of each replay that recorded them."""
     known = (_point(step) for step in steps)
     return [point for point in known if point is not None]
 
@@ -66,7 +66,7 @@ def _use(row: Mapping[str, Any]) -> ResourceUse:
 
 
 def rows(used: Used, rate: float, load: Loaded) -> Iterator[ResourceRow]:
-    """Yield a row for each resource: its need at `rate` statements a second, and its supply."""
+    """Yield a row for each resource: what `rate` statements a second need of it, and the supply."""
     judged = used.judged
     if judged is None:
         return

@@ -30,22 +30,22 @@ _NEEDED = (
 )
 """Resources of which a machine must offer a required amount."""
 _APART = 1.25
-"""A resource's own busiest window, divided by its mean in the leading one: reported from here
-on."""
+"""A resource's value in its own busiest window, divided by its mean in the window that the load
+imitates: a larger ratio is reported."""
 _MOST = collections.defaultdict(lambda: 1e12, {"bytes": 1e18})
 """Unit -> an amount that no machine exceeds."""
 _WRITES = ("write_iops", "write_mbps")
 _READS = frozenset({"read_iops", "read_mbps", "iops", "mbps"})
 _BLOCK = 8192
 _BY_OTHERS = 0.25
-"""A share of a device's reads: at least this much that the database cannot have done counts as
-others'."""
+"""Share of a device's reads: if the database cannot have done more than this share of them, other
+programs are said to have done them."""
 _ENOUGH = 0.9
-"""Share of the time for which the host's CPU is known: the server's own counts from here on."""
+"""The server's own CPU is used if it is known for at least this share of the host's known time."""
 _CLEAR_CORES = 0.05
 """Cores that others use on the source's host: fewer are not reported."""
 _APART_SHARES = 0.1
-"""The share of the accesses must exceed that of the data by so much for this to be a hot part."""
+"""A part of the data is hot if its share of the accesses exceeds its share of the bytes by this."""
 _LEAST_HOT = 0.001
 
 
@@ -64,9 +64,9 @@ class Need(Noun):
     headroom: float
     required: float
     meanwhile: float | None
-    """Its mean in the window that the load imitates; None where that is not known."""
+    """The resource's mean in the window that the load imitates; None where that is not known."""
     others: float = 0.0
-    """The part of it that other processes on the source's machine did; it is not required."""
+    """The part of `measured` that other programs on the source's machine did: not required."""
 
     @property
     def arithmetic(self) -> str:
@@ -84,7 +84,7 @@ class Need(Noun):
 
 
 class Requirement(Noun):
-    """The requirement for a machine, so that a database fits on it."""
+    """What a machine must offer so that a database fits on it."""
 
     growth: float
     headroom: float
@@ -306,8 +306,8 @@ def hot_share(tables: Iterable[TableUse]) -> str:
     """Return the hot share of the data and its share of the accesses, as `10%/90%`.
 
     Tables are taken whole, and sorted by accesses a byte, most first.  They are split in two where
-    the two shares are furthest apart.  Return "" where they are nowhere far apart.  The
-    distribution inside a table is not known.
+    the two shares are furthest apart.  Return "" if the two shares differ too little for a hot
+    part.  The distribution inside a table is not known.
     """
     used = [(one.bytes, one.blocks_hit + one.blocks_read) for one in tables if one.bytes]
     used.sort(key=lambda one: one[1] / one[0], reverse=True)
@@ -372,7 +372,7 @@ def _notes(
 
 
 def _on_the_host(profile: ResourceProfile, needs: Iterable[Need]) -> Iterable[str]:
-    """Yield sentences on the load of others, as far as it is or may be in the needs."""
+    """Yield sentences on load of other programs at the source, which the needs may include."""
     writes = [need.title for need in needs if need.name in _WRITES]
     if writes and profile.source.kind == "live":
         yield (

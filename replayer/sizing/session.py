@@ -1,4 +1,4 @@
-"""The profiler's session on the source: limited in time, read-only, closed at any trouble."""
+"""The profiler's session on the source: read-only, and each statement has a time limit."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class SourceSession:
         self._open.close()
 
     def rows(self, verb: VerbName, schema: str = "") -> list[Row]:
-        """Return the rows of a verb of one statement; `schema` is filled in where it has a hole.
+        """Return the rows of a verb that has one statement; `schema` replaces its placeholder.
 
-        Raise ReplayerError, and Skip if the engine does not have the verb.
+        Raise ReplayerError if the statement fails, and Skip if the engine does not have the verb.
         """
         key = (verb, schema)
         if key not in self._texts:
@@ -64,7 +64,10 @@ class SourceSession:
         return self._database.fetch(statement, verb=verb)
 
     def reading(self, verbs: Iterable[VerbName], schema: str = "") -> SourceReading:
-        """Return the totals and gauges of verbs of one row each, dated to mid-reading."""
+        """Return the totals and gauges of several verbs as one reading.
+
+        The time of the reading is halfway between its begin and its end.
+        """
         begin = time.monotonic()
         values: dict[str, float] = {}
         started, resets = "", []
@@ -84,20 +87,20 @@ class SourceSession:
         return statements
 
     def answers(self) -> bool:
-        """Return whether the server still answers, so that only a statement was refused."""
+        """Return whether the server still answers; if so, only the last statement was refused."""
         return self._database.answers(_PATIENCE)
 
     def process(self) -> int:
-        """Return the server's process of this session."""
+        """Return the number of the server's process that serves this session."""
         return self._database.announced_process()
 
     def listener(self) -> int:
-        """Return the process at the other end of the server's Unix socket; 0 if not known."""
+        """Return the number of the process that listens on the Unix socket; 0 if not known."""
         return self._database.listener()
 
 
 def _values(verb: VerbName, row: Row) -> dict[str, float]:
-    """Return a row's columns as numbers; raise Impossible for one that no profile has."""
+    """Return column -> number of a row; raise Impossible for a column that no profile has."""
     names = [name for name in row if name not in _ERA]
     for name in names:
         if name not in KNOWN:

@@ -1,11 +1,11 @@
 """Requirement -> the steps that find out whether a machine meets it, and how long they take.
 
 The load is the source's mix at the required rate, on as much data as the source has in use.  Memory
-decides how much of it is read from the device, as it would for the database itself:
+decides how much of the data is read from the device, as it would for the database itself:
 
 in memory       the data in use fits into memory: read from the buffers and the page cache
-beyond memory   it does not: direct I/O, with buffers as large as what memory would hold of it
-device only     the profile has reads of a device and no blocks: each of them is a device read here
+beyond memory   the data does not fit: direct I/O, with buffers for the part that memory would hold
+device only     the profile counts reads of a device, not of blocks: each is a device read here
 """
 
 import math
@@ -36,7 +36,7 @@ _UNKNOWN_SET = _GIB
 """Data in use where nothing is known of it."""
 _LEAST_BUFFERS = 16 * _MIB
 _ALL_MISSED = 32
-"""Size of the data over that of the buffers, where each read is to miss the buffers."""
+"""Size of the data divided by that of the buffers, if each read is to miss the buffers."""
 _SCAN_BUFFERS = 128 * _MIB
 """PostgreSQL lets a session pin no more than its share of the buffers, and reads no more blocks at
 once than it may pin.  With fewer buffers than this, and connections for all sessions, a scan reads
@@ -65,9 +65,9 @@ _BEFORE = 25.0
 """Seconds until the first trial: the sessions connect, CPU is calibrated, the load warms up."""
 _MOST_RATE = 10_000_000
 _CPU_SHARE = 0.1
-"""Share of the shortest time of the objective, for the CPU that a statement burns."""
+"""Share of the objective's shortest time: a statement burns CPU for at most so long."""
 _LEAST_CPU = 0.001
-"""Seconds: more and shorter statements would cost their clients more than they burn."""
+"""Seconds of CPU that a statement may always burn: shorter ones cost clients more than that."""
 _PROBE_SECONDS = 5.0
 """Seconds of a probe; a probe is as long as a trial, if that is shorter."""
 _DEEPEST = 64
@@ -76,7 +76,7 @@ _SCAN_BLOCK = 128 << 10
 _PAGE = 4096
 """The smallest request of a device."""
 _WRITTEN_A_SECOND = 200e6
-"""Bytes of a probe's file, approximately."""
+"""Bytes of a probe's file that are written in a second, approximately."""
 _LOADED_A_SECOND = 60e6
 """Bytes of tables that are loaded in a second, approximately: used only for the estimate shown."""
 
@@ -106,7 +106,7 @@ class CandidateMachine(NamedTuple):
 
 
 class SizingOptions(NamedTuple):
-    """The user's options next to the requirement."""
+    """The user's options of a sizing, without those that are in the requirement."""
 
     objective: str = "p99=20ms"
     hold: float = 600.0
@@ -158,7 +158,7 @@ class SizingPlan(NamedTuple):
 
     @property
     def compute(self) -> float:
-        """Return the statements a second, of the required rate, that only burn CPU."""
+        """Return the part of the required rate, in statements a second, that only burns CPU."""
         return self.rate * self.mix.shares.get("compute", 0.0)
 
     @property
@@ -262,7 +262,7 @@ def _room(machine: CandidateMachine) -> int | None:
 def _residence(
     size: int, part: float, machine: CandidateMachine, *, device_only: bool
 ) -> tuple[Residence, int | None]:
-    """Return the source of reads, and the buffers; `part` of the data has room on the disk."""
+    """Return where data is read from, and bytes of buffers; a share `part` fits on the disk."""
     if not machine.own_server or machine.memory_bytes is None:
         return Residence.MEMORY, None
     if device_only:
@@ -276,7 +276,7 @@ def _residence(
 
 
 def _rounded(size: float) -> int:
-    """Return a size rounded to two binary digits, so that similar machines have the same one."""
+    """Return a size rounded down to two binary digits: similar machines then have the same size."""
     digit = 1 << max(20, int(size).bit_length() - 2)
     return max(_LEAST_BUFFERS, int(size) // digit * digit)
 
@@ -344,7 +344,7 @@ def _load(requirement: Requirement, data: Data) -> tuple[WeightedMix, float]:
 
 
 def _split(mix: WeightedMix, rate: float, objective: str) -> tuple[WeightedMix, float]:
-    """Return a mix and its rate in which no statement burns more than a part of the objective.
+    """Return a mix and its rate, changed so that each statement's CPU fits into the objective.
 
     The remaining CPU is burnt by separate statements, which read and write nothing.
     """
@@ -367,7 +367,7 @@ def _most_cpu(objective: str) -> float:
 
 
 def _of_times(mix: WeightedMix, objective: str) -> Iterator[str]:
-    """Yield statements that the objective excludes, or that can hardly keep to it."""
+    """Yield sentences on SQL statements that the objective excludes or that hardly keep to it."""
     if mix.scan:
         yield (
             "a scan takes as long as its table is large: scans have to be kept up with, and the "
@@ -390,7 +390,7 @@ def _sessions(requirement: Requirement, options: SizingOptions) -> int:
 
 
 def _carriers(requirement: Requirement, mix: WeightedMix) -> Iterator[dict[str, Any]]:
-    """Yield the probes that convert CPU of the source to CPU here, where the source ran them."""
+    """Yield probes that convert CPU at the source to CPU here, if the source ran them as well."""
     if mix.cpu and requirement.probes.get(CPU_METRIC):
         yield {"step": "probe", "name": "cpu", "probe": "cpu", "threads": [1], "duration": "3s"}
     if mix.cpu and requirement.probes.get(MEMORY_METRIC):
@@ -413,7 +413,7 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
     sessions: int,
     options: SizingOptions,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the probes that measure the device's ceilings, as far as they matter."""
+    """Yield the probes of the most that the device can do, if the load reads or writes it."""
     seconds = min(_PROBE_SECONDS, options.trial or _PROBE_SECONDS)
     size = min(_GIB, max(_LEAST_SET, data.size(machine.block_size)))
     probe = {
@@ -518,7 +518,7 @@ def _curve(  # noqa: PLR0917 - what a load is made of
     options: SizingOptions,
     machine: CandidateMachine,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the step that measures hits in smaller buffers, where that matters."""
+    """Yield the step that measures hits in smaller buffers, if the data is larger than memory."""
     if data.residence is not Residence.BEYOND or data.buffers is None or not machine.own_server:
         return
     sizes = [size for part in (4, 2) if (size := data.buffers // part) >= _LEAST_BUFFERS]

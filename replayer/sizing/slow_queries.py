@@ -1,4 +1,4 @@
-"""Slow queries on a source: read less often than its counters, because reading them costs more."""
+"""Queries on a source that cost more than its counters and are therefore executed less often."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATEMENTS = VerbName("profile/statements")
 _WORKING_SET = VerbName("profile/working_set")
 
 OFTEN = SELDOM_SECONDS
-"""Seconds between readings that become rates of the rows in between."""
+"""Seconds between two readings; the rate between them goes into all profile rows in between."""
 _EACH_MINUTE = 60.0
 _SELDOM = 300.0
 
@@ -36,16 +36,19 @@ class SlowQuery(ABC):
     """One query that is repeated at long intervals."""
 
     name: str
-    """Words for the query, for the note of a refusal."""
+    """What the query reads, in words for the note that the server refused it."""
     every: float
 
     @abstractmethod
     def read(self, session: SourceSession) -> SourceReading | None:
-        """Execute the query; return totals and gauges for columns of the profile, or None."""
+        """Execute the query; return totals and gauges for columns of the profile.
+
+        Return None if the query keeps its result in this object instead.
+        """
 
 
 class ServerCpu(SlowQuery):
-    """CPU of the server's processes, ended ones included."""
+    """CPU time of the server's processes, including those that ended."""
 
     name = "what the server's processes use"
     every = OFTEN
@@ -54,7 +57,7 @@ class ServerCpu(SlowQuery):
         self.process = process
 
     def read(self, session: SourceSession) -> SourceReading:
-        """Return the CPU seconds of all its processes since the server's start."""
+        """Return the CPU seconds of the server's processes since its start; NaN if not known."""
         del session
         used = processes.cpu_seconds(processes.family(self.process, ended=True))
         now = datetime.now(UTC).timestamp()
@@ -71,7 +74,7 @@ class Calls(SlowQuery):
         self._schema = schema
 
     def read(self, session: SourceSession) -> SourceReading:
-        """Return the calls of all known statements."""
+        """Return the total number of calls of the statements in pg_stat_statements."""
         return session.reading([CALLS], schema=self._schema)
 
 
@@ -87,7 +90,7 @@ class Sizes(SlowQuery):
 
 
 class Tables(SlowQuery):
-    """The reads of each table."""
+    """Reads and writes of each table and index."""
 
     name = "what is read of each table"
     every = _EACH_MINUTE
@@ -97,7 +100,7 @@ class Tables(SlowQuery):
         self._began = self._ended = 0.0
 
     def read(self, session: SourceSession) -> None:
-        """Add what was done since the previous reading."""
+        """Add the reads and writes of each table and index since the previous reading."""
         rows = session.rows(_RELATIONS)
         self._began = self._began or time.monotonic()
         self._ended = time.monotonic()
@@ -114,7 +117,7 @@ class Tables(SlowQuery):
 
 
 class PoolUsage(SlowQuery):
-    """The amount of data in use, where the server itself knows it best."""
+    """The amount of data in use, as the server itself estimates it."""
 
     name = "how much of the data is in use"
     every = _EACH_MINUTE
@@ -130,7 +133,7 @@ class PoolUsage(SlowQuery):
 
 
 class StatementCounts(SlowQuery):
-    """Statements by kind."""
+    """Number of executed statements of each kind, such as select."""
 
     name = "the mix of statements"
     every = _SELDOM
@@ -141,7 +144,7 @@ class StatementCounts(SlowQuery):
         self._done: dict[str, dict[str, float]] = {}
 
     def read(self, session: SourceSession) -> None:
-        """Add what was executed since the previous reading, unless the totals were reset."""
+        """Add the statements executed since the previous reading, unless the totals were reset."""
         rows = session.rows(_STATEMENTS, schema=self._schema)
         now = {str(row["kind"]): row for row in rows}
         for kind, row in now.items() if self._before else ():
@@ -152,7 +155,7 @@ class StatementCounts(SlowQuery):
         self._before = now
 
     def uses(self) -> tuple[StatementUse, ...]:
-        """Return the statements executed during the watch, the most frequent kind first."""
+        """Return the use of each kind of statement during the watch, the most frequent first."""
         calls = sum(done["calls"] for done in self._done.values())
         return tuple(
             StatementUse(kind=kind, share=done["calls"] / calls, **done)

@@ -1,7 +1,7 @@
 """Watch a source: read the counters of its server and its machine, and make a profile of them.
 
 Nothing is written to the source and no setting is changed.  What its user may not read, or what
-takes too long, is left out with a note.  A lost connection is a gap, and is made again.
+takes too long, is left out with a note.  A lost connection is made again, and leaves a gap.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ProfileRequest(NamedTuple):
 
 
 def check(order: ProfileRequest) -> None:
-    """Raise Impossible for times that make no profile, before the user is asked for a password."""
+    """Raise Impossible if the times of an order make no row, or too many rows for a profile."""
     asked = f"a profile for {order.seconds:g} s, every {order.every:g} s,"
     if order.every < LEAST_SECONDS or order.seconds < order.every:
         raise Impossible(
@@ -182,7 +182,7 @@ class Watch:
             raise Impossible(str(error)) from error
 
     def _read_all(self) -> None:
-        """Read what is due."""
+        """Read the counters and each slow query that is due; note a lost connection."""
         try:
             session = self._session or self._connected()
             if session is not None:
@@ -194,7 +194,7 @@ class Watch:
             self._lose(str(lost))
 
     def _fill_up(self, every: float = slow_queries.OFTEN) -> None:
-        """Read each slow query of at most this interval, so that no row is saved without it."""
+        """Read the slow queries of intervals up to `every` seconds, before rows are saved."""
         if self._session is None or self._last is None:
             return
         try:
@@ -204,7 +204,7 @@ class Watch:
             self._lose(str(lost))
 
     def _beat(self, session: SourceSession) -> None:
-        """Add a row of what was done since the previous reading, or a gap."""
+        """Read the counters; add a row of rates since the previous reading, or a gap."""
         try:
             reading = session.reading(self._seen.beats)
         except ReplayerError as error:
@@ -218,7 +218,7 @@ class Watch:
         self._last = _Instant(reading, totals, end)
 
     def _add(self, now: SourceReading, totals: machine.Totals | None) -> float:
-        """Add a row or a gap that ends with a reading; return its end, which is later each time."""
+        """Add a row or a gap that ends with the reading `now`; return the end in s since 1970."""
         if self._last is None:
             return now.time
         last = self._last
@@ -242,7 +242,7 @@ class Watch:
         return end
 
     def _work(self, session: SourceSession, task: SlowQuery) -> None:
-        """Run a slow query and use its reading; a costly one is not repeated before a long rest."""
+        """Run a slow query and use its reading; the longer it took, the later it is repeated."""
         begin = time.monotonic()
         try:
             reading = task.read(session)
@@ -258,7 +258,7 @@ class Watch:
             self._fill(task, reading)
 
     def _fill(self, task: SlowQuery, reading: SourceReading) -> None:
-        """Put rates into the rows since the previous reading, gauges into those to come."""
+        """Put a query's rates into the rows since its last reading, its gauges into later rows."""
         self._held |= {name: value for name, value in reading.values.items() if is_gauge(name)}
         before = self._read.get(task)
         if before is not None and not gap(before, reading):
@@ -275,7 +275,7 @@ class Watch:
             return None
 
     def _lose(self, reason: str) -> None:
-        """Close a lost connection; it is made again after a while."""
+        """Close a lost connection, and set the time at which it is made again."""
         self._lost = self._lost or reason
         self._again = time.monotonic() + _BACK_OFF[min(self._tries, len(_BACK_OFF) - 1)]
         self._tries += 1
@@ -326,9 +326,9 @@ class _Instant(NamedTuple):
     reading: SourceReading
     totals: machine.Totals | None
     end: float
-    """Seconds since 1970, later in each than in the one before."""
+    """Seconds since 1970; always later than in the instant before, even if a clock was set back."""
 
 
 def _next(due: float, every: float, now: float) -> float:
-    """Return when to read next: delays do not add up, and missed readings are not repeated."""
+    """Return when to read next: delays do not add up, and missed readings are left out."""
     return due + (math.floor(max(0.0, now - due) / every) + 1) * every

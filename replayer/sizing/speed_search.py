@@ -1,4 +1,4 @@
-"""The search of a sizing by a capture: between two replays, watch the time and wait for quiet."""
+"""The search of a sizing by a capture: it watches the time, and waits for a quiet machine."""
 
 from statistics import median
 
@@ -16,7 +16,7 @@ _LEAST_TRIALS = 2
 
 
 def estimate(speed: CaptureRequirement, run: Run | None = None) -> float:
-    """Return the seconds that a run still takes; all of its seconds without a run.
+    """Return the seconds that a run still takes, or a whole run if it has not begun (None).
 
     After the first replay the estimate includes the time to restore the data before each replay.
     """
@@ -36,21 +36,21 @@ def _replayed_seconds(step: StepResult) -> float:
 
 
 class SpeedSearch:
-    """The search for a speed, as one process runs it."""
+    """The search for the highest speed, within one process of replayer."""
 
     def __init__(self, wanted: CaptureRequirement, promise: TimePromise, wait: float) -> None:
-        """Search with a promise of time; other programs may delay it by `wait` seconds more."""
+        """Search within the promised time; waiting for other programs may add `wait` seconds."""
         self.promise = promise
         self._wanted, self._wait = wanted, wait
         self._next = capture_sizing.following(wanted)
         self._gave_up = False
 
     def following(self, run: Run) -> StepSpec | None:
-        """Return the next step of the run, None at its end."""
+        """Return the next step of the run; None at its end, or if the search was given up."""
         return None if self._gave_up else self._next(run)
 
     def continue_with(self, run: Run, progress: Progress) -> None:
-        """Print a new promise if that is due; wait for others to end if they void the trials."""
+        """Print the progress; wait for other programs to end if they made the last trials void."""
         if not run.steps or run.status is not Status.RUNNING:
             return
         left, last = estimate(self._wanted, run), run.steps[-1]

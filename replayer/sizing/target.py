@@ -66,7 +66,7 @@ class _Strict(Noun):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     BUCKETS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
-    """Names of a burst rate, its base rate and its credits."""
+    """The keys of each bucket of credits: its burst rate, its base rate and its credits."""
 
     @model_validator(mode="after")
     def _complete(self) -> "_Strict":
@@ -133,13 +133,13 @@ class SizingTarget(_Strict):
 
 
 class Fit(StrEnum):
-    """A verdict in the words of `replayer compare`; `unclear` where neither side is proven."""
+    """The verdict on a machine or one of its resources; `unclear` if neither side is proven."""
 
     FITS = "fits"
     DOES_NOT_FIT = "does not fit"
     UNCLEAR = "unclear"
     NOT_TESTED = "not tested"
-    """Only for one need: nothing is known of it here."""
+    """Only the verdict on a single need, never on a machine: there is no evidence on that need."""
 
 
 class Limit(Noun):
@@ -150,15 +150,15 @@ class Limit(Noun):
     baseline: float
     burst: float
     credits: float = 0.0
-    """In units of the rate times seconds."""
+    """Credits of a full bucket, in units of the rate times seconds."""
 
     @property
     def bursts(self) -> bool:
-        """Return whether there is a higher rate for a while."""
+        """Return whether a higher rate than the baseline may be used while credits last."""
         return self.burst > self.baseline
 
     def lasts(self, rate: float) -> float:
-        """Return for how many seconds a full bucket gives a rate; infinite at the base rate."""
+        """Return the seconds that a full bucket gives `rate`: infinite up to the baseline."""
         if rate <= self.baseline:
             return math.inf
         return self.credits / (rate - self.baseline) if rate <= self.burst else 0.0
@@ -181,7 +181,7 @@ class Judgement(Noun):
 
 
 def load(path: Path) -> SizingTarget:
-    """Read a target's file; raise Impossible, in one sentence that names it, if it is invalid."""
+    """Read a target's file; raise Impossible, in a sentence with its name, if it is invalid."""
     try:
         return SizingTarget.model_validate(assets.toml(path))
     except ValidationError as error:
@@ -215,7 +215,7 @@ def _keys(section: list[str]) -> list[str]:
 
 
 def limits(target: SizingTarget) -> tuple[Limit, ...]:
-    """Return the limits of a target as rates of a profile's resources."""
+    """Return the limits of a target, each with the name and in the unit of a profile's resource."""
     made = []
     if (disk := target.volume) is not None:
         made.append(_limit("iops", disk.baseline_iops, disk.burst_iops, disk.iops_credits))
@@ -246,11 +246,11 @@ def judge(
 ) -> tuple[Judgement, ...]:
     """Return the verdict of each limit of a target on a profile's requirement.
 
-    `of` is the target's name, where it is one of several.
+    `of` is the target's name if there are several targets; otherwise it is "".
 
-    The bucket of credits is full at the begin of the profile.  Credits are spent and earned by the
-    profile's load, times growth and headroom.  Time of which nothing is known neither spends nor
-    earns any.
+    The bucket of credits is assumed to be full at the begin of the profile.  The profile's load,
+    times growth and headroom, then spends and earns credits.  Time for which the profile has no
+    values neither spends nor earns any.
     """
     size = target.volume.request_size if target.volume else None
     judged = (judge_limit(limit, requirement, profile, size) for limit in limits(target))
@@ -321,7 +321,7 @@ class _Spent:
     """The highest ratio of counted requests to real ones."""
 
     def runs_out(self, limit: Limit, factor: float) -> float | None:
-        """Return when the credits of a full bucket are spent; None if they never are."""
+        """Return the second since 1970 at which a full bucket is empty; None if it never is."""
         change = (limit.baseline - factor * self.demand) * self.seconds
         level = np.cumsum(change)
         # Credits that are earned while the bucket is full are lost.
@@ -343,12 +343,12 @@ def _spent(profile: ResourceProfile, name: str, request_size: int | None) -> _Sp
 
 
 def _short(profile: ResourceProfile) -> bool:
-    """Return whether a profile is shorter than a day, in which credits are spent and earned."""
+    """Return whether a profile is shorter than a day: a whole day may spend more credits."""
     return profile.whole_seconds < 0.95 * usage.DAY
 
 
 def _multiple(limit: Limit, asked: _Asked, spent: _Spent) -> float:
-    """Return how many times the requirement a limit allows."""
+    """Return the highest multiple of the requirement that a limit and its credits allow."""
     if asked.rate <= 0:
         return _TIMES
     most = min(_TIMES, limit.burst / asked.rate)

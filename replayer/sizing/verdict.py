@@ -39,9 +39,9 @@ class FitVerdict(Noun):
 
     fit: Fit
     reasons: tuple[str, ...]
-    """The first is the verdict in one line."""
+    """Reasons for the verdict, one sentence each; the deciding one comes first."""
     multiple: float | None
-    """The highest multiple of the requirement that everything that decides allows."""
+    """The multiple of the requirement that the deciding load or resource allows; None: unknown."""
     low: float | None
     high: float | None
     """None where no upper end is known."""
@@ -49,7 +49,7 @@ class FitVerdict(Noun):
     """The limiting resource; "" where it is not known."""
     proof: str
     held: str
-    """The duration and the end of the hold, in words; "" where it was not tried."""
+    """How long the required rate was held and how that ended, in words; "" where not tried."""
     rows: tuple[ResourceRow, ...]
     changes: tuple[Remedy, ...]
     not_offered: str
@@ -59,11 +59,11 @@ class FitVerdict(Noun):
     unproven: tuple[str, ...]
     """Differences of the load from the source."""
     source_notes: tuple[str, ...] = ()
-    """Loads at the source that are not required, or were higher than in the imitated window."""
+    """Notes of the requirement, such as loads at the source that are not required."""
     recommendation: tuple[RecommendedSize, ...] = ()
-    """The size that the requirement asks for."""
+    """The recommended amount of each resource."""
     confidence: Confidence | None = None
-    """The stars of the profile."""
+    """The profile's rating in stars."""
     prediction: str = ""
     """The shortlist's prediction and how it came out; "" without one."""
 
@@ -76,17 +76,17 @@ class FitVerdict(Noun):
 
 _OUTCOMES = {"held": "held", "did not hold": "did not hold", "undecided": "is undecided"}
 _DISTURBED_HOLD = "disturbed"
-"""The fact capacity.held of a hold that others disturbed."""
+"""Value of the fact capacity.held if other programs disturbed the hold."""
 _DONE = 0.9
 """Share of the required rate: a trial below it was limited by the machine."""
 _BUSY = 0.8
-"""Share of the processors' time: at least so much is used where they are what limits the load."""
+"""Share of the processors' time: processors of which less is used do not limit the load."""
 _DISTURBED = 0.2
-"""Share of the processors' time: above it, other processes may be why the database does not fit."""
+"""Share of the processors' time: other processes that use more may be why nothing fits."""
 
 
 def judge(sizing: Sizing, run: Run) -> FitVerdict:
-    """Return the verdict on a run that sized a machine, as far as it has come."""
+    """Return the verdict on a machine from a run that sizes it; the run may be unfinished."""
     step = last(run, "capacity")
     load = _undisturbed(_load(sizing, step, run), step, run)
     load = _without_clients(load, step, sizing)
@@ -117,7 +117,7 @@ def judge(sizing: Sizing, run: Run) -> FitVerdict:
 
 
 def _predicted(sizing: Sizing, fit: Fit) -> str:
-    """Return a shortlist's prediction next to the verdict."""
+    """Return the shortlist's prediction and how it came out, in words; "" without a prediction."""
     made = sizing.prediction
     if made is None:
         return ""
@@ -127,7 +127,7 @@ def _predicted(sizing: Sizing, fit: Fit) -> str:
 
 
 def _burnt(step: StepResult | None) -> Iterator[str]:
-    """Yield the wanted CPU of a statement, and the CPU that it really took."""
+    """Yield a sentence on the CPU that a statement was to burn, and what it really took."""
     facts = {} if step is None else step.facts
     wanted, got = facts.get(cpu_burn.WANTED), facts.get(cpu_burn.GOT)
     if isinstance(wanted, float) and isinstance(got, float):
@@ -140,9 +140,9 @@ def _burnt(step: StepResult | None) -> Iterator[str]:
 
 
 def refutations(sizing: Sizing, run: Run | None = None) -> list[str]:
-    """Return why a machine cannot fit, whatever the load would show, smallest multiple first.
+    """Return sentences on why a machine cannot fit whatever a load shows, smallest multiple first.
 
-    Before a run, the reasons are of arithmetic; in a run, of the probes that have ended as well.
+    Before a run, arithmetic gives the reasons; in a run, the probes that have ended give more.
     """
     rows = needs.refuted(sizing, run, _NO_LOAD)
     rows += [row for row in map(_limited, sizing.judgements) if row.fit is Fit.DOES_NOT_FIT]
@@ -175,10 +175,10 @@ _SCALING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps
 
 
 def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
-    """Return the load or the row that decides: of the worst fit, the one that allows the least.
+    """Return the load or the row with the worst fit; of several, the one with the least multiple.
 
-    Where all fit, this is the load.  A row decides instead if the load had less of it than
-    required, and if it allows less than the load.
+    If all fit, it is the load, or a row that allows less than the load: only rows that were not
+    measured under the load, and whose need grows with the load, count then.
     """
     deciding = [row for row in rows if row.decides and row.fit is not Fit.NOT_TESTED]
     order = (Fit.DOES_NOT_FIT, Fit.UNCLEAR, Fit.FITS)
@@ -245,9 +245,9 @@ def _others(trial: Mapping[str, Any]) -> float:
 
 
 def _without_clients(load: Loaded, step: StepResult | None, sizing: Sizing) -> Loaded:
-    """Return the load; its verdict becomes `unclear` where replayer's clients took what it lacked.
+    """Return the load; its verdict becomes `unclear` if without replayer's clients it might fit.
 
-    The profile's CPU is the server's alone, and its clients may well be on other machines.
+    The profile's CPU is that of the server alone, and its real clients may run on other machines.
     """
     here = sizing.cores
     if load.fit is not Fit.DOES_NOT_FIT or step is None or here is None:
@@ -302,7 +302,7 @@ def _came_to(sizing: Sizing, step: StepResult) -> _CameTo:
 
 
 def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
-    """Return on which side of 1 an interval lies, and words about that."""
+    """Return the verdict by the interval of a multiple and by the hold, and words to append."""
     if high is not None and high < 1:
         return Fit.DOES_NOT_FIT, ""
     if low < 1:
@@ -322,7 +322,7 @@ def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
 
 
 def _given_up(step: StepResult) -> str:
-    """Return why a search was given up; "" if it was not."""
+    """Return words on why a search was given up; "" if it was not."""
     why = _text(step, "capacity.gave_up")
     return f", and the search was given up: {why}; {WAIT}" if why else ""
 
@@ -356,7 +356,7 @@ def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
 def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str) -> _CameTo:
     """Return the result of a search in which every trial failed.
 
-    Where less was done than was asked, the done rate over the required one is the multiple.
+    If the server did fewer statements than the required rate, the multiple is done over required.
     """
     required = [row for row in failed if math.isclose(row["multiple"], 1, rel_tol=1e-3)]
     if len(required) < len(failed) or not required:
@@ -424,7 +424,7 @@ def _reasons(
 
 
 def _loaded(sizing: Sizing, step: StepResult | None, load: Loaded) -> Iterator[ResourceRow]:
-    """Yield the load's need of each resource."""
+    """Yield a row for each resource that the load used: how much it needs, how much there is."""
     table = step.tables.get("resources", ()) if step is not None else ()
     trials = step.tables.get("trials", ()) if step is not None else ()
 

@@ -26,7 +26,7 @@ def changes(
     load: Loaded,
     rows: Sequence[ResourceRow],
 ) -> Iterator[Remedy]:
-    """Yield the changes that would turn the answer around, the certain ones first."""
+    """Yield the changes that would turn the verdict around, those without a prediction first."""
     yield from _floor(sizing, run)
     if step is not None:
         yield from _objective(step, load)
@@ -62,7 +62,7 @@ def _flush_seconds(run: Run) -> float:
 
 
 def _objective(step: StepResult, load: Loaded) -> Iterator[Remedy]:
-    """Yield the objective that the required rate kept to, where it was sustained."""
+    """Yield a remedy: an objective that the failed trials at the required rate would have met."""
     if load.fit is Fit.FITS:
         return
     near = [
@@ -98,7 +98,7 @@ def margins(growth: float, headroom: float, load: Loaded) -> Iterator[Remedy]:
 
 
 def more_of_the_first(load: Loaded, rows: Sequence[ResourceRow]) -> Iterator[Remedy]:
-    """Yield the prediction for more of the limiting resource."""
+    """Yield a prediction of what more of the limiting resource would allow."""
     if not load.first or load.multiple is None:
         return
     others = [
@@ -130,7 +130,7 @@ def _others(load: Loaded, rows: Sequence[ResourceRow]) -> list[ResourceRow]:
 def _memory(
     sizing: Sizing, run: Run, load: Loaded, rows: Sequence[ResourceRow]
 ) -> Iterator[Remedy]:
-    """Yield the prediction for more memory, from the hits measured in smaller buffers."""
+    """Yield a prediction for more memory, from the hits that were measured in smaller buffers."""
     step = last(run, "buffers")
     curve = sorted(
         (row["buffers_bytes"], 1 - row["hit_share"])

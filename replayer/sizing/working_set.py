@@ -12,7 +12,7 @@ _WHOLE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A heap, an index or a TOAST relation, and its counters: totals, or since a reading."""
+    """A heap, an index or a TOAST relation, and its counters: totals or increases."""
 
     table: str
     heap: bool
@@ -26,7 +26,7 @@ class Relation:
     tuples_written: float
 
     def since(self, before: "Relation") -> "Relation | None":
-        """Return the counters since a reading; None where the totals were reset in between."""
+        """Return the counters' increases since `before`; None if a reset lies in between."""
         done = {name: getattr(self, name) - getattr(before, name) for name in _DONE}
         return None if min(done.values()) < 0 else replace(self, **done)
 
@@ -47,7 +47,7 @@ class Relations:
     _readings: int = 0
 
     def read(self, totals: Mapping[str, Relation]) -> None:
-        """Add what was done since the previous reading; a new relation began at 0."""
+        """Add the increases since the previous reading; a new relation's counters began at 0."""
         for number, relation in totals.items():
             before = self._last.get(number)
             if before is None and not self._readings:

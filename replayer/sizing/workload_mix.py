@@ -2,8 +2,8 @@
 
 A load knows five kinds of statements (`load.mix`), each committed by itself, on tables with one row
 in a block.  A profile counts transactions, rows, blocks and bytes of many tables, and never which
-row belonged to which statement.  `of(columns)` is the derivation.  Where the counters do not settle
-a step, it makes an assumption and records it in a sentence:
+row belonged to which statement.  `of` makes such statements from the counters.  Where the counters
+leave something open, `of` makes an assumption and records it in a sentence:
 
     writes       rows inserted, updated and deleted; a deleted row counts as an updated one.  There
                  are as many statements as rows, with two upper limits: the transactions, as each
@@ -60,7 +60,7 @@ class StatementLoad(Noun):
     update_rows: int = 1
     insert_bytes: int = _ROW_BYTES
     cpu_cores: float | None = None
-    """CPU of the server's processes or, where that is not counted, of the host."""
+    """Processors that the server's processes used or, where not counted, the whole host."""
     hit_ratio: float | None = None
     hot: str = ""
     assumptions: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class StatementLoad(Noun):
     def mix(self, table_blocks: int) -> WeightedMix:
         """Return the proportions of the statements on tables of so many blocks.
 
-        Raise Impossible where nothing is known that a statement could do.
+        Raise Impossible if the profile counted no work, so that there are no statements.
         """
         rate = self.rate(table_blocks)
         if not rate:
@@ -126,10 +126,10 @@ def of(
     block_bytes: int | None = None,
     hot: str = "",
 ) -> StatementLoad:
-    """Return the work of one window of a profile, whose columns are means over it.
+    """Return statements that do the work of one window of a profile.
 
-    `statements` are those of the whole profile; their kinds are assumed to be as frequent in the
-    window.
+    `columns` has the means of the profile's columns over the window.  `statements` has the kinds of
+    statements in the whole profile; each kind is assumed to have the same share in the window.
     """
     counted = _Counted(columns, block_bytes or _BLOCK, statements)
     writes = _writes(counted)
@@ -172,7 +172,7 @@ _STATEMENTS = ("inserts", "updates", "deletes")
 
 
 def _writes(counted: _Counted) -> dict[str, Any]:
-    """Return inserts and updates a second, and how much one of each writes."""
+    """Return fields of a StatementLoad: inserts and updates a second, and the size of each."""
     names = _ROWS if counted.known(*_ROWS) else _STATEMENTS
     if not counted.known(*names):
         return _guessed_writes(counted)
@@ -194,7 +194,7 @@ def _writes(counted: _Counted) -> dict[str, Any]:
 
 
 def _write_transactions(counted: _Counted) -> float | None:
-    """Return how many transactions a second may have written; None where none were counted.
+    """Return an upper limit of the transactions a second that wrote; None if none were counted.
 
     A transaction that wrote and committed has the log synced, or shares that sync with others.
     MariaDB and MySQL count a COMMIT only where one was sent.  There, the writing transactions are
@@ -215,7 +215,10 @@ def _synced(counted: _Counted) -> float | None:
 
 
 def _bundled(inserted: float, changed: float, transactions_: float) -> dict[str, Any]:
-    """Return writes of so many rows in so many statements."""
+    """Return fields of a StatementLoad that writes rows in fewer statements than there are rows.
+
+    `inserted` and `changed` are rows a second; `transactions_` is statements a second.
+    """
     share = inserted / (inserted + changed)
     inserts, updates = transactions_ * share, transactions_ * (1 - share)
     bytes_ = _ROW_BYTES * inserted / inserts if inserts else _ROW_BYTES
@@ -232,7 +235,7 @@ def _rows(many: float) -> str:
 
 
 def _guessed_writes(counted: _Counted) -> dict[str, Any]:
-    """Return writes guessed from the device's, where no written rows were counted."""
+    """Return fields of a StatementLoad guessed from the device's writes, as rows are unknown."""
     if not counted.known("write_iops"):
         counted.assume("nothing is known of writes: there are none in the mix")
         return {}
@@ -244,7 +247,7 @@ def _guessed_writes(counted: _Counted) -> dict[str, Any]:
 
 
 def _reads(counted: _Counted, writes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return points and ranges a second, the rows of a range, and blocks scanned a second."""
+    """Return fields of a StatementLoad: point and range reads, rows of a range, scanned blocks."""
     if not counted.known("tuples_fetched", "tuples_returned"):
         return _guessed_reads(counted)
     fetched = counted.sum("tuples_fetched")
@@ -257,7 +260,7 @@ def _reads(counted: _Counted, writes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_statements(counted: _Counted, rows: float) -> float:
-    """Return statements a second that read rows by an index."""
+    """Return the statements a second that read the `rows` a second by an index."""
     most = transactions(counted.columns)
     if counted.known("selects"):
         statements = counted.sum("selects")
@@ -280,7 +283,7 @@ def _read_statements(counted: _Counted, rows: float) -> float:
 def _rows_given(counted: _Counted) -> float:
     """Return rows a second that reading statements returned, at most one for each statement.
 
-    Further rows may come from a scan.
+    Further rows of a statement may come from a scan.
     """
     reading = counted.kinds.get("select")
     if reading is None or not reading.calls or reading.rows is None:
@@ -296,7 +299,10 @@ def _in_blocks(
     statements: float,
     scanned_rows: float,
 ) -> tuple[float, float]:
-    """Return the rows read by an index, each in its own block, and the blocks scanned."""
+    """Return two rates a second: rows read by an index, and blocks scanned.
+
+    Rows in the same block count once, as far as the counted block accesses show it.
+    """
     scanned = scanned_rows / _ROWS_A_BLOCK
     if scanned_rows:
         counted.assume(
@@ -327,7 +333,7 @@ def _missed(counted: _Counted, scanned: float, by_index: float) -> float:
 
 
 def _lengths(counted: _Counted, rows: float, statements: float) -> dict[str, Any]:
-    """Return rows a second as point or range reads."""
+    """Return fields of a StatementLoad for rows a second: point reads, or ranges of one length."""
     if not statements or not rows:
         return {}
     mean = rows / statements
@@ -339,7 +345,7 @@ def _lengths(counted: _Counted, rows: float, statements: float) -> dict[str, Any
 
 
 def _guessed_reads(counted: _Counted) -> dict[str, Any]:
-    """Return reads guessed from the device's requests or the blocks read, without counted rows."""
+    """Return fields of a StatementLoad guessed from block or device reads, as rows are unknown."""
     if counted.known("blocks_read"):
         counted.assume("rows are not counted: each block asked of the buffers, and each two levels "
                        "of an index with it, is taken for a row")  # fmt: skip

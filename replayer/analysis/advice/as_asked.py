@@ -1,13 +1,13 @@
-"""Comparison of a step's data with its request: temperature before it, origin of its blocks."""
+"""Whether a step read the data that was requested: cold or warm, and from the requested layer."""
 
 from replayer.model import ReadOrigin, StepResult, Temperature
 
 _OTHER_WORK = 0.05
-"""Share of a replay's statements: where more failed than in the source, others were not done."""
+"""Share of a replay's statements: if more failed here alone, the work was not the source's."""
 
 
 def other_than_asked(result: StepResult) -> str:
-    """Return what was requested and what was measured instead; "" if they are the same."""
+    """Return what was requested and what was measured instead, as text; "" if they are the same."""
     cold, ledger = result.cold, result.ledger
     words = []
     if cold is not None and is_not_cold(result):
@@ -40,7 +40,11 @@ def is_other_work(result: StepResult) -> bool:
 
 
 def failures(result: StepResult) -> tuple[int, int]:
-    """Return how many statements of a replay failed here alone, and how many after others."""
+    """Return how many statements of a replay failed though they had not in the source.
+
+    The second number counts statements that failed only because an earlier one had failed; it is 0
+    if the first number is 0.
+    """
     here = sum(sum(one.failed_here.values()) for one in result.replayed)
     return here, sum(one.consequences for one in result.replayed) if here else 0
 

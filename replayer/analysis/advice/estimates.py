@@ -31,13 +31,13 @@ class Expectation:
     whole: bool
     """False if the time of some steps is not known, so that `seconds` is a lower bound."""
     source: str
-    """The run whose duration it is; "" if it is the sum of the steps' times."""
+    """The run whose duration `seconds` is; "" if `seconds` is the sum of the steps' times."""
     leading: int
     """The number of judged leading metrics."""
     others: int
     """The number of other judged metrics."""
     counted: bool
-    """False if the metrics of some steps are not known, so that their numbers are lower bounds."""
+    """False if the metrics of some steps are not known, so that both numbers are lower bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Known:
     """The duration of one execution of a step, and its source."""
 
     seconds: float | None
-    """None if it follows neither from an earlier run nor from the step's keys."""
+    """None if neither an earlier run nor the step's keys give the duration."""
     source: str
-    """The run that did the same; "" for the step's own keys, which only give a lower bound."""
+    """The run that did the same; "" if it is from the step's keys, which give a lower bound."""
 
 
 def took(
@@ -120,7 +120,7 @@ def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -
 
 
 def _on_other_data(run: Run, before: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a run made other data: a preparing step that was set to something else."""
+    """Return whether a run read other data: a step that prepares data once had other keys there."""
     for spec in before:
         made = [step.spec for step in run.steps if step.step == spec.get("step")]
         if spec.get("once") and made and spec not in made:

@@ -25,7 +25,7 @@ def leaders(run: Run) -> tuple[Measurement, ...]:
 
 
 def leader(step: StepResult) -> tuple[Measurement, ...]:
-    """Return the first leading metric of one step; () if it has none."""
+    """Return the first leading metric of one step, as a tuple of one; () if it has none."""
     return tuple(_first([step]))
 
 

@@ -1,4 +1,4 @@
-"""A step's series in single numbers, as warnings judge them."""
+"""Single numbers from a step's time series, by which warnings judge the step."""
 
 import statistics
 
@@ -6,7 +6,7 @@ from replayer.model import StepResult
 
 
 def count_late(step: StepResult) -> int:
-    """Return the number of intervals that are more than 1.5 times as long as the median."""
+    """Return the number of intervals of a series that are over 1.5 times as long as the median."""
     ends = step.series.seconds if step.series else ()
     lengths = [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]
     if len(lengths) < 3:

@@ -1,8 +1,8 @@
 """All warnings that replayer can give, each in one sentence, with a remedy.
 
-Each public function of this module is a warning; no registration is needed.  If its parameter is
-`facts`, it is about a machine: `replayer check` calls it before a run, and `on` after it.  If its
-parameter is `run`, it is about a run.  It returns None if there is nothing to report.
+Each public function with one parameter is a warning; no registration is needed.  A warning about a
+machine has the parameter `facts`: `replayer check` calls it before a run, and `on` after the run.
+A warning about a run has the parameter `run`.  It returns None if there is nothing to report.
 """
 
 import inspect
@@ -88,7 +88,7 @@ def coldness(run: Run) -> Advice | None:
 
 
 def _colder(cold: Cold) -> str:
-    """Return a remedy; results of earlier versions do not contain it."""
+    """Return a remedy for warm data; results of earlier versions of replayer do not contain it."""
     if cold.todo:
         return cold.todo
     if "drop_caches" in cold.method:

@@ -60,12 +60,12 @@ class AccountWindow(Protocol):
 
     @property
     def begin_ns(self) -> int:
-        """Return the time of its first mark, in nanoseconds."""
+        """Return the time of the window's first mark, in nanoseconds."""
         ...
 
     @property
     def end_ns(self) -> int:
-        """Return the time of its last mark, in nanoseconds."""
+        """Return the time of the window's last mark, in nanoseconds."""
         ...
 
     @property
@@ -159,8 +159,9 @@ def _shares(
 
 
 def _sleep(waits: WaitSamples, times: ThreadTimes, awake: float) -> tuple[_Waits, float]:
-    """Return (wait, part) -> seconds of sleep, and Account.unsure.
+    """Return (wait, part) -> seconds of sleep, and the value of Account.unsure.
 
+    That is the share of time by which samples and traces differ, 0 where only one can be used.
     `awake` is the share of the sessions' time in which they ran or waited for a processor.
     """
     looked = asleep(waits.observed)
@@ -177,7 +178,7 @@ def _sleep(waits: WaitSamples, times: ThreadTimes, awake: float) -> tuple[_Waits
 
 
 def _ran(waits: WaitSamples, times: ThreadTimes, kernel: Split) -> dict[Spent, float]:
-    """Return the shares of running, divided into parts, and of waiting for a processor."""
+    """Return part -> share of the sessions' time that they ran or waited for a processor."""
     cpu = times.user + times.system
     ran, queued = times.ran / times.span, times.queued / times.span
     if not waits.counted:

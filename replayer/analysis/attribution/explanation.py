@@ -3,9 +3,9 @@
 Parts are in seconds per operation.  A part is reported as moved only if a rank test shows it, and
 only for a step of which a metric was itself shown to differ.  The test is corrected for all parts
 of the step whose values differ enough to matter (Westfall and Young, as for the metrics).
-A part is likely moved if it would count without the correction, and moved by at least a quarter of
-the difference; one that moved by at least half of it is tested for that direction only.  A part
-that moved only as all others did is likely moved at most, if others moved by more.
+A part is called likely moved if it would count without the correction, and moved by at least a
+quarter of the difference; if it moved by at least half, a one-sided test is enough.  A part that
+moved only as much as all parts did is called likely moved at most, if some parts moved by more.
 If a part was not shown to move, this does not mean that it is unchanged.  It is called unchanged
 only if its confidence interval lies within a margin.
 """
@@ -38,10 +38,10 @@ QUARTER = 0.25
 _HALF = 0.5
 """A part that moved by this share of the difference is its main reason."""
 _LEAST_COMMON = 3
-"""The parts of which a common movement is the median must be as many as this."""
+"""Least number of parts from which the movement that all parts have in common is computed."""
 _WORK, _WORK_UNIT = "sessions.operations", "work unit"
 _SAME_BLOCKS = 0.02
-"""Work units of two sides are of as many blocks if these differ by no more than this share."""
+"""The blocks in a work unit count as equal on both sides if they differ by at most this share."""
 WHOLE = "whole"
 RESIDUE = "not accounted for"
 _PARTS = (*(part.value for part in Spent), KERNEL, RESIDUE)
@@ -53,8 +53,8 @@ class PartChange(StrEnum):
     MOVED = "moved"
     UNCHANGED = "unchanged"
     LIKELY = "likely moved"
-    """Alone, it would count as moved, and it is at least a quarter of the difference; with the
-    correction for all parts, or next to parts that moved by more than all, it does not count."""
+    """The part moved by at least a quarter of the difference and would count as moved by itself; it
+    does not count after the correction for all parts, or if only other parts stand out."""
     UNCLEAR = "unclear"
     """Nothing was shown, which does not mean that nothing changed."""
 
@@ -102,10 +102,10 @@ class Why(Noun):
     open: tuple[int, int] = (0, 0)
     """The number of accounts that do not close."""
     unsure: tuple[int, int] = (0, 0)
-    """The number that close by the kernel's counters alone, which no other measurement confirms."""
+    """The number of accounts that close only by the kernel's counters, without confirmation."""
     could_show: bool = True
-    """True if a shift of any one part by a quarter of the difference would have been shown, with a
-    chance of 80 percent."""
+    """True if a shift of any single part by a quarter of the difference would have been shown with
+    a chance of 80 percent."""
     reason: str = ""
     """The reason why parts cannot be compared; "" if they can."""
 
@@ -116,7 +116,7 @@ class Why(Noun):
 
     @property
     def explained(self) -> bool:
-        """Return whether a part moved in the direction of the whole; the residue never counts."""
+        """Return whether a part moved in the same direction as the whole, the residue excepted."""
         return any(self._explains(part) for part in self.moved)
 
     @property
@@ -196,13 +196,13 @@ def _with_account(side: Side, step: str) -> list[StepResult]:
 
 
 def _account(step: StepResult, in_work_units: Collection[str]) -> Account:
-    """Return the account of a step that has one; of some steps per work unit, not per block."""
+    """Return a step's account, per work unit if the step's name is in `in_work_units`."""
     assert step.account is not None, "steps without an account are left out"
     return _per_work_unit(step, step.account) if step.name in in_work_units else step.account
 
 
 def _blocks(step: StepResult) -> float | None:
-    """Return the operations of an account that are in a work unit; None if not known."""
+    """Return how many operations of a step's account make a work unit; None if not known."""
     rate = step.value(_WORK)
     if not rate or step.account is None or not step.account.seconds:
         return None
@@ -212,9 +212,9 @@ def _blocks(step: StepResult) -> float | None:
 
 
 def _same_blocks(base: Side, other: Side, step: str) -> bool:
-    """Return whether a work unit is as many blocks on both sides; True if that is not known.
+    """Return whether a work unit has as many blocks on both sides; True if that is not known.
 
-    If fewer blocks are missed, each of them takes a longer time of a work that was done faster.
+    If fewer blocks are missed, the time per block may grow although the work is done faster.
     """
     blocks = [list(map(_blocks, _with_account(side, step))) for side in (base, other)]
     known = [[one for one in side if one is not None] for side in blocks]
@@ -300,7 +300,7 @@ def _measured(account: Account, *, split: bool) -> Iterator[Measurement]:
 def _judged(
     begun: Why, kept: tuple[Samples, Samples], unit: Unit, differences: Sequence[Difference]
 ) -> Why:
-    """Return an explanation with the verdicts on a step's parts, or the reason for having none."""
+    """Return `begun` with the verdicts on the step's parts, or with the reason for having none."""
     at = places(unit, *kept)
     values = {part: _values(kept, (begun.step, part), at) for part in (WHOLE, *_PARTS)}
     sizes = [int(np.isfinite(side).sum()) for side in values[WHOLE]]
@@ -333,12 +333,12 @@ _Sides = tuple[statistics.Floats, statistics.Floats]
 def _without_common(
     parts: list[AccountPart], whole: AccountPart, values: Mapping[str, _Sides]
 ) -> list[AccountPart]:
-    """Return the parts; those that moved only with all others are at most likely.
+    """Return the parts; those that moved only as much as all parts did become likely at most.
 
-    Noise of the machine makes all parts of a unit slower.  A metric that was shown to differ has
-    often met such noise, and then it is in its largest parts as well.  So if some parts moved by
-    more than the others, only these are named.  The others' movement is the median of the parts'
-    ratios to their own medians, unit by unit: centred log-ratios (Aitchison, 1986) by a median.
+    Noise of the machine makes all parts of a unit slower, and often makes a metric differ as well.
+    So if some parts moved by more than the common movement, only these stay moved.  The common
+    movement of a unit is the median of the parts' ratios to their own medians: centred log-ratios
+    (Aitchison, 1986) by a median.
     """
     moved = {part.part for part in parts if part.change is PartChange.MOVED}
     joined = {part.part: np.concatenate(values[part.part]) for part in parts}
@@ -374,9 +374,9 @@ def _place(part: AccountPart) -> tuple[int, float]:
 def _values(
     kept: tuple[Samples, Samples], key: Key, at: tuple[statistics.Floats, ...] | None
 ) -> _Sides:
-    """Return a part's value of each unit on both sides; without drift if the order is known.
+    """Return a part's value in each unit of both sides, without drift if `at` is given.
 
-    `at` are the units' places in the order of time, or None.
+    `at` are the places of the units in the order of time; None if the sides did not take turns.
     """
     raw = kept[0].values(key), kept[1].values(key)
     return steadiness.without_drift(raw, at)[0] if at else raw
@@ -414,7 +414,7 @@ def _corrected(parts: Sequence[_Sides]) -> list[float | None]:
 
 
 def _can_matter(sides: _Sides, whole: float) -> bool:
-    """Return whether a part's values are far enough apart to be a reason; see _MATTERS."""
+    """Return whether a part's values spread enough for the part to be a reason for `whole`."""
     known = np.concatenate([_known(side) for side in sides])
     return bool(np.ptp(known) >= _MATTERS * abs(whole))
 
@@ -425,7 +425,7 @@ def _could_show(tested: Sequence[_Sides], whole: float) -> bool:
 
 
 def _units(sides: _Sides, gap: float, family_: int) -> bool:
-    """Return whether these units would show such a gap in a part, in four of five comparisons."""
+    """Return whether the units of `sides` show a shift of `gap` in four of five comparisons."""
     below, above = map(_known, sides)
     error = statistics.shift(below, above).error
     needed = statistics.units_to_differ(gap, error, below.size, above.size, family=family_)

@@ -77,8 +77,8 @@ def _named(frame: str) -> str:
 def per_operation(steps: Iterable[StepResult]) -> dict[str, float]:
     """Return stack -> seconds of a processor per operation, over all windows with a profile.
 
-    Windows without a readable profile or without an account of operations do not count.  {} if
-    there are no others.
+    Windows without a readable profile or without an account of operations do not count.  Return {}
+    if no window counts.
     """
     seconds: dict[str, float] = defaultdict(float)
     total = 0.0
@@ -180,7 +180,7 @@ class Drawn(NamedTuple):
 def pruned(root: Frame, most: int = NODES) -> list[Drawn]:
     """Return the `most` largest frames by their time on the other side, callers before callees.
 
-    The other callees of a frame are summed up as one frame, `…`, unless they are too small.
+    The callees of a frame that are left out are summed up as one frame, `…`, if large enough.
     """
     kept: list[Drawn] = []
     waiting: list[tuple[float, int, Frame, int | None]] = [(-root.other, 0, root, None)]

@@ -32,7 +32,7 @@ from replayer.model import KERNEL_FRAME, Spent, StackProfile
 
 
 class _AnyOf:
-    """Patterns of which one has to match; they are compiled at the first match, as few runs do."""
+    """Patterns of which one has to match; compiled at their first use, as few runs need them."""
 
     def __init__(self, *patterns: str) -> None:
         self._patterns = patterns

@@ -81,9 +81,9 @@ def may_explain(
 ) -> tuple[Difference, ...]:
     """Return the differences that are known to move one of these parts in a step of this kind.
 
-    `step` is its name: settings that other steps made are left out.  Without parts,
-    return the differences that are known to move any part.  Facts by which the groups were formed
-    are left out, as these are what the comparison is about.
+    `kind` is the step's verb.  `step` is its name: settings that other steps made are left out.
+    Without parts, return the differences that are known to move any part.  Facts by which the
+    groups were formed are left out, as these are what the comparison is about.
     """
     named = set(parts)
     if KERNEL in named:
@@ -99,9 +99,10 @@ def may_explain(
 
 
 def _in_effect(differences: Sequence[Difference], step: str) -> Iterator[Difference]:
-    """Yield the differences without settings of other steps, and those that a step overrides.
+    """Yield the differences that were in effect in a step: its own settings replace the server's.
 
-    Without a step, a setting of the server is left out if any step has its own value of it.
+    Settings that other steps made are left out.  If `step` is "", settings of all steps are kept,
+    and a setting of the server is left out if any step has its own value of it.
     """
     own = {found for one in differences if (found := step_setting(one.key))}
     overridden = {name for of, name in own if step in {"", of}}

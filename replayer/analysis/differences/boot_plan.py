@@ -58,20 +58,20 @@ class BootSchedule(Noun):
 
 
 class BootTarget(NamedTuple):
-    """A release of a plan, with words of its command line."""
+    """A kernel of a plan: a release, and words that the kernel's command line must have."""
 
     release: str
     """The release, or a pattern of releases."""
     words: tuple[str, ...]
-    """Words that are on its command line."""
+    """Words that must be on the kernel's command line."""
 
     def fits(self, release: str, line: Sequence[str]) -> bool:
-        """Return whether a boot of a release with that command line is such a boot."""
+        """Return whether this target matches a boot of a release with a command line."""
         named = release == self.release or fnmatchcase(release, self.release)
         return named and set(self.words) <= set(line)
 
     def merged(self, line: str) -> str:
-        """Return a command line with its words in the place of those with the same key."""
+        """Return `line` with the target's words appended, and words of the same keys removed."""
         keys = {word.partition("=")[0] for word in self.words}
         kept = [word for word in line.split() if word.partition("=")[0] not in keys]
         return " ".join([*kept, *self.words])
@@ -86,7 +86,8 @@ def target_of(kernel: str) -> BootTarget:
 def of_job(kernels: Sequence[str], job: Sequence[str], arguments: Sequence[str]) -> BootSchedule:
     """Return the plan of an experiment that names each next boot itself.
 
-    `job` are its words after `replayer`, `arguments` those after `replayer run` of all its runs.
+    `job` are the words of the experiment after `replayer`; `arguments` are the words after
+    `replayer run` in all of its runs.
     """
     return BootSchedule(
         plan=FORMAT,
@@ -100,8 +101,8 @@ def of_job(kernels: Sequence[str], job: Sequence[str], arguments: Sequence[str])
 def draw(kernels: Sequence[str], boots: int, *, seed: int | None = None) -> BootSchedule:
     """Return a plan of `boots` boots: A B B A …, or, with a seed, each round in random order.
 
-    A round has as many boots as there are kernels, and every kernel once.  So a machine that gets
-    slower or faster over time does so for all kernels.
+    A round boots every kernel once.  So a machine that gets slower or faster over time does so for
+    all kernels.
     Raises Impossible for fewer than two different kernels, or if they cannot share the boots
     equally.
     """
@@ -214,8 +215,8 @@ def runs(path: Path, columns: Columns = no_column) -> list[Run]:
 def planned(schedule: BootSchedule, release: str, line: str = "") -> str | None:
     """Return the kernel of the plan that matches a release and a command line, or None.
 
-    Of several it is the one with most words on the command line, then one without a pattern.
-    Raises Impossible if several of the plan's patterns match.
+    If several match, it is the one with the most words, and among these the one whose release is
+    not a pattern.  Raises Impossible if several are left.
     """
     words = line.split()
     targets = {kernel: target_of(kernel) for kernel in schedule.kernels}
@@ -295,7 +296,7 @@ def choose_runs(
     only: Sequence[str] = (),
     columns: Columns = None,
 ) -> Chosen:
-    """Return groups of runs as `selection.choose` does; those of a plan's kernels for its file."""
+    """Return groups of runs as `selection.choose` does, or one for each kernel of a plan's file."""
     plan = load_if_plan(named[0]) if len(named) == 1 and not by else None
     if plan is not None:
         return chosen(plan, columns)

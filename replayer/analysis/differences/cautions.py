@@ -1,4 +1,4 @@
-"""Warnings of a comparison: what may make two sides differ, other than what they are named for."""
+"""Warnings of a comparison: causes of a difference other than the one that is examined."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,11 +22,11 @@ from replayer.watch import calibration
 _EMULATED = "QEMU TCG"
 """Part of the model name of a processor that qemu emulates without KVM."""
 _RARE = 0.01
-"""A control is reported if it would move so much by chance in at most this share of comparisons."""
+"""A control that moved is reported if chance does that in at most this share of comparisons."""
 
 
 def warn_unjudged(rows: Iterable[MetricRow], *sides: Side) -> list[str]:
-    """Return a sentence for each metric that has a good direction in only a part of the results."""
+    """Return a sentence for each metric that is not judged, as results lack a good direction."""
     silent = [(side.name, _silent(side)) for side in sides]
     sentences = []
     for row in rows:
@@ -58,7 +58,7 @@ def list_some(kinds: Mapping[Key, Measurement]) -> str:
 
 
 def warn_runs(base: Samples, other: Samples) -> list[str]:
-    """Return the remarks on the runs of both sides; what is true of both is one sentence."""
+    """Return the remarks on the runs; a remark that both sides have becomes one sentence."""
     sentences = []
     for words, ids in base.remarks.items():
         if words in other.remarks:
@@ -150,7 +150,7 @@ def controls_agree(base: Side, other: Side) -> bool:
 def _moved(name: str, shares: Sequence[float], runs: int) -> str:
     """Return a sentence with the number of runs in which a control moved; "" if it may be chance.
 
-    `shares` are the moves of the runs in which it moved, `runs` is the number of all runs.
+    `shares` has the move, as a share, of each run in which it moved; `runs` counts all runs.
     """
     by_chance = sum(
         math.comb(runs, k) * calibration.FALSE**k * (1 - calibration.FALSE) ** (runs - k)

@@ -19,7 +19,7 @@ THRESHOLD = 0.02
 _MOST_KEYS = 4
 """The most facts that a refusal names one by one."""
 _KINDS = ("engine.settings.", "workload.", "data.")
-"""Beginnings of facts of which two engines or workloads have many."""
+"""Beginnings of keys of which many differ between two engines or workloads."""
 
 
 def compare(

@@ -43,5 +43,5 @@ class Comparison(Noun):
 
     @property
     def decides(self) -> bool:
-        """Return whether it can show better and worse, and not only a difference in these runs."""
+        """Return whether the comparison can show better and worse beyond these runs."""
         return self.unit is Unit.BOOT and self.turns

@@ -47,7 +47,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """One fingerprint with another result than on the other side."""
+    """One fingerprint whose result differs between the two sides."""
 
     replayed: Replayed
     what: What
@@ -58,7 +58,7 @@ class Divergence:
     answers: int | None = None
     """The number of different answers, if it is known."""
     where: Where | None = None
-    """The first place in the capture, if it is known."""
+    """The first place in the capture where the results differ; None if it is not known."""
     failed: Failed = ""
     """For errors that are compared with a log's: the side on which statements failed."""
 
@@ -98,8 +98,8 @@ def against_log(
 ) -> Iterator[Divergence]:
     """Yield the fingerprints whose errors or rows differ from the log, the heaviest first.
 
-    `replayed` must be in this order.  Errors are compared only with `errors_logged`: the log must
-    contain errors.
+    `replayed` must be sorted, the heaviest first.  Errors are compared only with `errors_logged`,
+    which says that the log contains errors.
     """
     for one in replayed:
         if one.rows_otherwise:
@@ -130,9 +130,9 @@ def _failed(one: Replayed) -> Iterator[Divergence]:
 
 
 def against_run(ours: Sequence[Replayed], theirs: Sequence[Replayed]) -> Iterator[Divergence]:
-    """Yield the fingerprints with another result in another replay, the heaviest of ours first.
+    """Yield the fingerprints whose results differ between two replays, in the order of `ours`.
 
-    `ours` must be in this order.  Rows are compared only if both replays have the same number of
+    Rows are compared only if the errors are the same, and both replays have the same number of
     executions without an error.
     """
     others = {one.fingerprint: one for one in theirs}

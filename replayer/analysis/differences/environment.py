@@ -11,16 +11,16 @@ from replayer.model import Better, Fact, Noun, Run, Status, StepResult
 
 
 class Sort(StrEnum):
-    """The meaning of a difference for the numbers."""
+    """What a difference of the environment means for the comparison of the measured values."""
 
     ASKED = "asked"
     """The groups were formed by this fact."""
     REFUSED = "refused"
     """The work or the database differs: such runs are not compared unless this is allowed."""
     EXPLAINS = "explains"
-    """It may be the reason for a difference between the numbers."""
+    """The fact may be the reason why measured values differ."""
     NOISE = "noise"
-    """It differs between any two runs or machines, and has no meaning."""
+    """The fact differs between any two runs or machines, and has no meaning."""
 
 
 class Difference(Noun):
@@ -39,7 +39,7 @@ NO_LIMIT = "none"
 """The value that is shown for a limit that is not set."""
 _LIMITS = "host.cgroup.*limit*"
 _LIMITS_READ = "cgroup.version"
-"""A run whose host has this fact looked for limits: one that it does not have is not set."""
+"""A run with this fact of its host looked for limits: a limit that it does not have is not set."""
 
 _NOISE = (
     "host.boot.*",
@@ -95,7 +95,7 @@ def facts(run: Run) -> dict[str, str]:
 
 
 def step_setting(key: str) -> tuple[str, str] | None:
-    """Return the step and the name, if a fact is a server's setting that a step made.
+    """Return (step, name of a setting) if a fact is a server's setting that a step made, else None.
 
     engine.settings.NAME is what the server was started with, STEP.settings.NAME what was in effect.
     """
@@ -156,7 +156,7 @@ def resolve(key: str, runs: Iterable[Run]) -> str:
 def differences(
     base: Sequence[Run], other: Sequence[Run], *, asked: str = "", allowed: Sequence[str] = ()
 ) -> list[Difference]:
-    """Return every fact that is not the same in all runs of both groups, by sort and key.
+    """Return every fact that is not the same in all runs of both groups, ordered by sort and key.
 
     `asked` is the fact by which the groups were formed.  Keys that match a pattern of `allowed`,
     which may contain `*`, are not refused.
@@ -178,7 +178,7 @@ def differences(
 
 
 def _with_unset(key: str, values: tuple[str, ...], runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the values of a fact; a limit that was looked for and is not there is `none`."""
+    """Return the values of a fact; a limit that is missing, though all runs looked, is `none`."""
     if not fnmatchcase(key, _LIMITS) or not all(_LIMITS_READ in run.host for run in runs):
         return values
     return tuple(NO_LIMIT if value == MISSING else value for value in values)

@@ -1,4 +1,4 @@
-"""The finding of a comparison in one sentence: who is slower, by how much, and what is suspected.
+"""The finding of a comparison in one sentence: which side is slower, by how much, and a suspect.
 
 The terminal, the page, Markdown and JSON all have this sentence.
 """
@@ -19,7 +19,7 @@ _MOST_LEADING = 2
 _MOST_OTHERS = 1
 _MOST_SUSPECTS = 2
 _TIMES = ("s", "IOPS")
-"""Units of times; a unit that ends in /s is a rate.  Of others a side is worse, and not slower."""
+"""A side is slower or faster in these units and in those that end in /s, else worse or better."""
 
 
 def with_headline(comparison: Comparison) -> Comparison:
@@ -59,9 +59,9 @@ def first_rows(comparison: Comparison, verdicts: Iterable[MetricVerdict]) -> lis
 
 
 def suspects(comparison: Comparison) -> tuple[Difference, ...]:
-    """Return the differences of the environment that are known to cause what was shown.
+    """Return the differences of the environment that may have caused the differences shown.
 
-    Without an account of where the time went, these are all that are known to have an effect.
+    Without an account of where the time went, these are all that are known to affect any part.
     """
     if not any(row.verdict in SHOWN | LIKELY for row in comparison.rows):
         return ()
@@ -113,7 +113,7 @@ def _ratio(value: float) -> str:
 
 
 def name_direction(units: Iterable[str], *, worse: bool) -> str:
-    """Return slower or faster, or worse or better where not all units are of times or rates."""
+    """Return "slower" or "faster"; "worse" or "better" if a unit is neither a time nor a rate."""
     timed = all(unit in _TIMES or unit.endswith("/s") for unit in units)
     if worse:
         return "slower" if timed else "worse"
@@ -121,7 +121,7 @@ def name_direction(units: Iterable[str], *, worse: bool) -> str:
 
 
 def _direction(rows: Sequence[MetricRow]) -> str:
-    """Return the direction of all rows in words, or both."""
+    """Return the direction of the rows in words, or both directions if the rows disagree."""
     units = [row.unit for row in rows]
     words = {one: name_direction(units, worse=one) for one in (True, False)}
     ways = {bool(row.worse) for row in rows}

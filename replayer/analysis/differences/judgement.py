@@ -1,7 +1,7 @@
 """The judgement of a comparison: from the values of a metric on both sides to its verdict.
 
 A metric is better or worse if a rank test shows it, corrected for all metrics of the comparison.
-If it would count alone, and the correction takes that away, it is likely.
+It may be called likely better or worse if the test shows it only without this correction.
 """
 
 import math
@@ -39,7 +39,7 @@ _WEAKER = {
 """Verdict -> the weaker verdict if a comparison can only judge these runs."""
 
 _WHOLES = {"sessions.riops": "sessions.operations"}
-"""A metric of a part of the work -> that of all of it: blocks that were missed, and work units."""
+"""Metric of a part of the work -> metric of all work: missed blocks are a part of work units."""
 _SAME_PART = 0.02
 
 
@@ -47,7 +47,7 @@ _SAME_PART = 0.02
 class _Draft:
     """A row without a verdict, and the values for it: one per unit and side, without drift.
 
-    `says` is the key of the metric that it only repeats, else its own key.
+    `says` is the key of the metric that this one only repeats; if it repeats none, its own key.
     """
 
     key: Key
@@ -58,9 +58,9 @@ class _Draft:
 
     @property
     def judged(self) -> bool:
-        """Return whether its metric could be shown to differ, with these units or with more.
+        """Return whether the metric could be shown to differ, with these units or with more.
 
-        It could not if all values are equal, or if the metric has no good direction.
+        This is False if all values are equal, or if the metric has no good direction.
         """
         return self.row.better is not Better.NEITHER and _varies(self.row)
 
@@ -85,9 +85,9 @@ class _Rules:
         return self.unit is not Unit.BOOT or self.order is None or not self.order.turns
 
     def refused(self, draft: _Draft) -> str:
-        """Return why a difference does not count, if one side came after the other.
+        """Return why a difference does not count because one side was measured after the other.
 
-        "" if it counts, or if the sides took turns.
+        Return "" if the difference counts, as it does if the sides took turns.
         """
         if self.order is None or self.order.turns:
             return ""
@@ -157,7 +157,7 @@ def judge_rows(
 
 
 def _members(drafts: Sequence[_Draft]) -> list[_Draft]:
-    """Return the drafts without those that only repeat another one of them."""
+    """Return the drafts, except those of a metric that only repeats the metric of another draft."""
     keys = {draft.key for draft in drafts}
     return [draft for draft in drafts if draft.says == draft.key or draft.says not in keys]
 
@@ -198,9 +198,9 @@ def _refuse_other_units(keys: Iterable[Key], base: Samples, other: Samples) -> N
 def _aligned(keys: Iterable[Key], base: Samples, other: Samples) -> tuple[Samples, Samples]:
     """Return the sides with the same direction of each common metric.
 
-    If a metric has no good direction on one side, it has none on both.  For example, missed blocks
-    have none if nearly all blocks were in the server's own buffers, and if they are another part of
-    a work unit on each side: with larger buffers fewer are missed, and more work is done.
+    If a metric has no good direction on one side, it has none on both.  A part of the work, such as
+    missed blocks, has none either if its share of the whole work differs between the sides: with
+    larger buffers fewer blocks are missed, and more work is done.
     """
     kinds = {key: common(base.kinds[key], other.kinds[key]) for key in keys}
     for key, kind in list(kinds.items()):
@@ -214,9 +214,9 @@ def _aligned(keys: Iterable[Key], base: Samples, other: Samples) -> tuple[Sample
 
 
 def _is_same_part(part: Key, whole: Key, base: Samples, other: Samples) -> bool:
-    """Return whether a part of the work is as large on both sides; True if there is no such whole.
+    """Return whether a part of the work has the same share of the whole work on both sides.
 
-    A side without both is taken for the same.
+    Return True if a side does not have values of both.
     """
     if whole not in base.kinds or whole not in other.kinds:
         return True
@@ -230,7 +230,7 @@ def _is_same_part(part: Key, whole: Key, base: Samples, other: Samples) -> bool:
 
 
 def _wanted(key: Key, patterns: Sequence[str]) -> bool:
-    """Return whether a metric is meant: by its name, or by one of those that tables show.
+    """Return whether a pattern matches a metric's name or a name that tables show for it.
 
     `sessions.latency.p99` of the step `cached` is also `latency.p99` and `cached.latency.p99`.
     """
@@ -304,7 +304,7 @@ def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
 
 
 def _apart(draft: _Draft, row: MetricRow, rules: _Rules, direction: MetricVerdict) -> MetricRow:
-    """Return the row with its verdict; without the correction it counts as better or worse."""
+    """Return the row of a metric that differs without the correction, with its verdict."""
     refused = rules.refused(draft)
     if refused:
         return row.model_copy(update={"verdict": MetricVerdict.UNCLEAR, "note": refused})
@@ -326,8 +326,8 @@ def _unclear(draft: _Draft, row: MetricRow, rules: _Rules) -> MetricRow:
 def _told(row: MetricRow, verdict: MetricVerdict, rules: _Rules) -> MetricRow:
     """Return the row with a verdict that claims no more than its units can show.
 
-    Runs of a single boot show nothing about the next boot; nor do runs of one side after those of
-    the other.  Values that never vary do.
+    Runs of a single boot show nothing about the next boot, and runs of one side that came after the
+    other show nothing but these runs.  If no value varies, the verdict is not made weaker.
     """
     weaker = rules.weak and _varies(row)
     return row.model_copy(update={"verdict": _WEAKER[verdict] if weaker else verdict})

@@ -1,9 +1,9 @@
-"""Likelihoods of changes in a series of seconds or runs, which may resemble the one before them.
+"""Likelihoods of changes in a series of values, each of which may resemble the value before it.
 
 The noise is autoregressive of first order, with an autocorrelation between 0 and 0.8 that is not
 known.  The likelihood of a series is compared with and without a change, each at the
-autocorrelation that fits best.  This prewhitens the values, so that neither a few alike values
-pass for a change, nor a change for alike values.
+autocorrelation that fits best.  This prewhitens the values: a few similar values are not taken for
+a change, and a change is not taken for similar values.
 
 The largest ratio of many changes is the test of Andrews ("Tests for Parameter Instability and
 Structural Change with Unknown Change Point", Econometrica 61, 1993).  Robbins, Gallagher, Lund and
@@ -54,7 +54,7 @@ class Changes:
         self.shares: Floats = sizes[best] / np.where(usual > 0, usual, np.inf)
         """For each shape: the size of the change, as a share of the level without it."""
         self.ratios: Floats = 2 * (self._best - self._likelihoods(self._plain).max())
-        """For each shape: twice the logarithm of its likelihood ratio to no change at all."""
+        """For each shape: twice the logarithm of the likelihood ratio of a change to no change."""
 
     def against(self, shares: Floats) -> Floats:
         """Return for each shape how much better its best change fits than one of a given size.
@@ -71,7 +71,7 @@ class Changes:
         return ratios
 
     def _likelihoods(self, noise: Floats) -> Floats:
-        """Return the logarithms of the likelihoods, from the squares that a change leaves over."""
+        """Return the logarithms of the likelihoods, from the sum of squares left by a change."""
         least = np.maximum(noise, _LEAST_NOISE * self._squares)
         logs: Floats = (np.log1p(-(_ALIKE**2)) - self._count * np.log(least)) / 2
         return logs

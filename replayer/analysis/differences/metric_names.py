@@ -13,7 +13,7 @@ _PERCENTILE = re.compile(r"^p(\d\d)\.?(\d*)$")
 _PART = re.compile(r"p?\d+\.\d+[^.]*|[^.]+")
 """A part of a name between two dots; the dot of a number such as 1.00MiB belongs to it."""
 _PLACES = ("host.", "engine.settings.", "workload.")
-"""Beginnings of facts that name the place of a fact, and not the fact."""
+"""Beginnings of keys of facts that are left out of a fact's name in words."""
 
 
 def name_metric(metric: str) -> str:

@@ -15,13 +15,13 @@ class MetricVerdict(StrEnum):
     SAME = "same"
     UNCLEAR = "unclear"
     DIFFERS = "differs in these runs"
-    """The runs differ, but perhaps only by chance of the boot, or by the time of measurement: there
-    are too few boots, or one side came after the other."""
+    """These runs differ, but other boots might not: there are too few boots, or one side was
+    measured after the other."""
     ALIKE = "same in these runs"
-    """The runs are the same, but too few boots, or their order, do not show more than that."""
+    """These runs are the same, but other boots might not be: as for `differs in these runs`."""
     LIKELY_BETTER = "likely better"
-    """Alone, it would count as better; with the correction for all metrics it does not.  On average
-    at most one in five of the metrics called likely does not differ."""
+    """The metric would count as better if it were the only one; corrected for all metrics, it does
+    not.  On average at most one in five of the metrics called likely does not differ."""
     LIKELY_WORSE = "likely worse"
     LIKELY_DIFFERS = "likely differs in these runs"
 
@@ -96,7 +96,7 @@ class MetricRow(Noun):
 
     @property
     def alone(self) -> bool:
-        """Return whether its own interval claims a difference, and its verdict does not."""
+        """Return whether the interval excludes 1 although the verdict is unclear."""
         if self.verdict is not MetricVerdict.UNCLEAR or self.low is None or self.high is None:
             return False
         return not self.low <= 1 <= self.high

@@ -27,7 +27,7 @@ LEADING_SHARE = 0.5
 FALSE_LIKELY = 0.2
 """Share of the metrics called likely that may be so by chance."""
 _ALL_UP_TO = 20_000
-"""Up to this number of ways to assign units to sides, all are tried; else _DRAWN random ones."""
+"""Number of ways to assign units to sides up to which all are tried; with more, random ones."""
 _DRAWN = 9_999
 _SEED = 20240229
 _EQUAL = 1e-9

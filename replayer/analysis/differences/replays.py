@@ -1,8 +1,8 @@
-"""Comparison of two groups of replays of one capture: verdicts on fingerprints and on the whole.
+"""Comparison of two groups of replays of one capture: verdicts on each fingerprint and on all work.
 
 Times and errors of a fingerprint are judged like any metric: by a rank test over the units, with
-p values corrected for all fingerprints.  Answers do not depend on chance.  They diverge if each
-side has the same answers in all its replays, and the other side has different ones.
+p values corrected for all fingerprints.  Answers do not depend on chance, and need no test.  They
+diverge if they are the same in all replays of each side, but differ between the sides.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,23 +21,23 @@ from replayer.errors import Impossible
 from replayer.model import Better, Measurement, Noun, Replayed, Run, StepResult
 
 ALLOWED = "replay.ran"
-"""The key for --allow, to compare replays of which too little ran."""
+"""The value of --allow with which replays are compared although too little of their work ran."""
 _MOST = 1000
-"""The number of fingerprints that are judged, the heaviest ones; the others took almost no time."""
+"""Limit on the fingerprints that are judged: those with the most seconds."""
 MOVED = frozenset({MetricVerdict.BETTER, MetricVerdict.WORSE, MetricVerdict.DIFFERS})
 _WHOLE = "whole"
 _TIME, _ERRORS = "time", "errors"
 
 
 class Diverging(Noun):
-    """A divergence between the answers of both sides to one fingerprint."""
+    """A divergence between the answers to one fingerprint on both sides."""
 
     what: str
-    """`errors`, `rows`, `answers`, or `varying`: other rows of a statement that varies anyway."""
+    """`errors`, `rows`, `answers`, or `varying` (other rows of a statement that always varies)."""
     base: str
     other: str
     where: str = ""
-    """The first place in the capture; "" if it is not known."""
+    """The first place in the capture where the answers diverge; "" if it is not known."""
 
 
 class FingerprintComparison(Noun):
@@ -53,25 +53,25 @@ class FingerprintComparison(Noun):
     seconds: tuple[float, float]
     """Seconds of all executions of a replay together, on average: of the base and of the other."""
     time: MetricRow | None
-    """Seconds per execution; None if it is too light to be judged."""
+    """Seconds per execution; None if the fingerprint takes too little time to be judged."""
     errors: MetricRow | None
-    """Percent of executions with an error that does not only follow from an earlier one."""
+    """Percent of executions with an error that does not only follow from an earlier error."""
     diverging: tuple[Diverging, ...] = ()
 
     @property
     def cost(self) -> float:
-        """Return the seconds of all its executions, on the side on which they are more."""
+        """Return the seconds of all executions of a replay, on the side that took longer."""
         return max(self.seconds)
 
     @property
     def moved(self) -> bool:
-        """Return whether its time or its errors were shown to differ."""
+        """Return whether the time or the errors of the fingerprint were shown to differ."""
         rows = [row for row in (self.time, self.errors) if row is not None]
         return any(row.verdict in MOVED for row in rows)
 
     @property
     def diverges(self) -> bool:
-        """Return whether its answers diverge, except for those that vary by themselves."""
+        """Return whether answers diverge, apart from those of statements that always vary."""
         return any(one.what != "varying" for one in self.diverging)
 
 
@@ -80,11 +80,11 @@ class Compared(Noun):
 
     step: str
     time: MetricRow | None
-    """Mean seconds per execution over the work that both sides have in common."""
+    """Mean seconds per execution over the fingerprints that both sides have in common."""
     errors: MetricRow | None
-    """Percent of these executions with an error that does not only follow from an earlier one."""
+    """Percent of these executions with an error that does not only follow from an earlier error."""
     fingerprints: tuple[FingerprintComparison, ...]
-    """The common fingerprints, those that cost most first."""
+    """The common fingerprints; those with the most seconds come first."""
     only: tuple[int, int]
     """The numbers of fingerprints that only the base, and only the other side, replayed."""
 
@@ -112,8 +112,8 @@ def compare(
 ) -> Comparison:
     """Return a comparison with the results of each fingerprint, if both sides have replays.
 
-    Raises Impossible if the replays are not comparable: less than 95 percent of the work ran on a
-    side, or is common to both sides, and that is not `allowed`.
+    Raises Impossible if less than 95 percent of a replay's work ran, or if less than 95 percent is
+    common to both sides; neither is checked if `allowed` has ALLOWED.
     """
     names = [name for name in _steps(base.runs) if name in _steps(other.runs)]
     if not names:
@@ -150,7 +150,7 @@ def _replays(side: Side, name: str) -> list[_Replay]:
 
 
 def _refuse_partial(name: str, base: Side, other: Side) -> None:
-    """Raise Impossible if too little of a step's work ran, or is common to both sides."""
+    """Raise Impossible if too little of a replay's work ran, or if too little is common work."""
     sides = [(side, _replays(side, name)) for side in (base, other)]
     for side, replays in sides:
         for one in replays:
@@ -231,9 +231,9 @@ def _mean(counts: tuple[int, ...], base: float, other: float) -> tuple[float, fl
 
 
 def _as_metrics(side: Side, name: str, weights: Mapping[str, int], heavy: Sequence[str]) -> Side:
-    """Return a side whose replay steps have times and errors of fingerprints as measurements.
+    """Return a side with the times and errors of fingerprints as measurements of its replay steps.
 
-    `weights` is fingerprint -> planned executions of the base; `heavy` are those that are judged.
+    `weights` is fingerprint -> planned executions of the base; `heavy` are the judged fingerprints.
     """
     runs = []
     for run in side.runs:
@@ -292,7 +292,7 @@ def _failing(one: Replayed) -> float:
 
 
 def _diverging(base: Sequence[_Replay], other: Sequence[_Replay]) -> dict[str, list[Diverging]]:
-    """Return fingerprint -> answers that agree within each side and differ between the sides."""
+    """Return fingerprint -> divergences of the sides, without answers that vary within a side."""
     unstable = _unstable(base) | _unstable(other)
     diverging: dict[str, list[Diverging]] = {}
     for one in divergence.against_run(other[0].replayed, base[0].replayed):
@@ -310,7 +310,7 @@ def _diverging(base: Sequence[_Replay], other: Sequence[_Replay]) -> dict[str, l
 
 
 def _unstable(replays: Sequence[_Replay]) -> set[tuple[str, str]]:
-    """Return (fingerprint, kind of answer) that differ already among the replays of one side."""
+    """Return each (fingerprint, `errors` or `rows`) that differs among the replays of one side."""
     return {
         (one.replayed.fingerprint, kind)
         for replay in replays[1:]

@@ -14,7 +14,7 @@ from replayer.model import Better, Measurement, Run, Status, StepResult
 
 
 class Unit(StrEnum):
-    """The kind of thing that counts as one sample: the largest one of which there are several."""
+    """What counts as one sample in a comparison: the largest of these with several on a side."""
 
     BOOT = "boot"
     RUN = "run"
@@ -30,10 +30,10 @@ class Side:
 
 
 def origin(run: Run) -> tuple[object, ...]:
-    """Return what identifies the measurement of a run: equal for copies of its file.
+    """Return what identifies the measurement of a run; it is equal for copies of the run's file.
 
-    It is equal even if a copy has another id, label or value: no two runs of one boot begin and
-    end each of their steps at the same instants.
+    It is equal even if a copy has another id, label or value: it consists of the boot and the times
+    of all steps, which no two runs share.
     """
     boot = run.host.get("boot.id")
     if not boot or not run.steps:
@@ -56,7 +56,7 @@ Measured = Callable[[StepResult], Iterable[Measurement]]
 _OWN = ("*.client_cpu", "walk.*.user")
 """Metrics about replayer itself.
 
-They follow from the others: half the throughput costs the client half the processor time."""
+They follow from other metrics: half the throughput costs the client half the processor time."""
 _APART = 0.75
 """Two sides take turns if neither is the later one in this share of all pairs of units.
 
@@ -114,7 +114,7 @@ class Samples:
         return statistics.medians([unit.get(key, (math.nan,)) for unit in self.units])
 
     def leading(self) -> set[Key]:
-        """Return the leading metrics of all steps; see the function `leading`."""
+        """Return the keys of the leading metrics of all steps; see the function `leading`."""
         steps: dict[str, list[Measurement]] = {}
         for (step, _), kind in self.kinds.items():
             steps.setdefault(step, []).append(kind)
@@ -130,7 +130,7 @@ class Order:
 
     @property
     def later(self) -> float:
-        """Return the share of pairs of units in which the other side's came after the base's."""
+        """Return the share of all pairs of units in which the unit of the other side came later."""
         return steadiness.interleaved(*self.places)
 
     @property
@@ -208,7 +208,7 @@ def _values(
 
 
 def common(one: Measurement, other: Measurement) -> Measurement:
-    """Return the kind of a metric with two measurements: no direction if one of them has none."""
+    """Return `one`, without a good direction if either measurement of the metric has none."""
     if other.better is Better.NEITHER:
         return one.model_copy(update={"better": Better.NEITHER})
     return one
@@ -225,7 +225,7 @@ def _merge(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, tuple[float, 
 
 
 def counted(run: Run) -> tuple[list[StepResult], list[str]]:
-    """Return the steps of a run that count, and sentences about the others.
+    """Return the steps of a run that count, and sentences about what does not count.
 
     Repeats before a step's leading metric became steady stay in the file, and do not count.  If it
     never became steady, all repeats count, and a sentence reports it.
@@ -261,7 +261,7 @@ def unsettled(part: steadiness.Steady, repeats: int) -> Iterator[str]:
 
 
 def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
-    """Yield the number of repeats that were not steady within, and of those that may not be."""
+    """Yield sentences with the number of repeats whose rate was not, or perhaps not, steady."""
     rates = [step.steady for step in repeats if step.steady is not None]
     for settled, what in ((False, "not steady"), (None, "perhaps not steady")):
         reasons = [rate.words for rate in rates if rate.settled is settled]

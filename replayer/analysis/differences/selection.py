@@ -1,4 +1,4 @@
-"""Selection of runs by words on a command line: files, folders, labels, ids, values of a fact."""
+"""Selection of runs by words on a command line: a file, a folder, a pattern, a label or an id."""
 
 import glob
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ Columns = Callable[[str], bool] | None
 
 
 def no_column(_name: str) -> bool:
-    """Return False for every column of series: none is needed."""
+    """Return False, so that no column of series is read."""
     return False
 
 
@@ -30,7 +30,7 @@ class Chosen:
 
     sides: list[Side] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    """Sentences about files that were skipped and runs that were set aside."""
+    """Sentences about skipped files and about runs that do not count."""
     by: str = ""
 
 
@@ -68,7 +68,7 @@ def choose(
 def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
     """Return the files of a word that stands for many runs: a folder, a pattern or a label.
 
-    [] if the word is none of these.  Sentences about skipped files are added to `remarks`.
+    Return [] if the word is none of these.  Sentences about skipped files are added to `remarks`.
     """
     path = Path(word)
     if path.is_dir():
@@ -84,7 +84,7 @@ def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
 
 
 def _once(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
-    """Return each run once; a sentence about the copies is added to `remarks`."""
+    """Return each run once; a sentence about copies of its file is added to `remarks`."""
     kept = without_copies(runs)
     copies = len(runs) - len(kept)
     if copies:
@@ -95,11 +95,11 @@ def _once(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
 
 
 def _ended(word: str, runs: Sequence[Run], remarks: list[str], *, single: bool) -> list[Run]:
-    """Return the runs that are not under way.
+    """Return the runs that have ended; a sentence about those under way is added to `remarks`.
 
-    A run of another machine or boot may have been cut there.  It is only taken if it is named by
-    itself, `single`.  A sentence about the others is added to `remarks`.  Raises Impossible if no
-    run is left.
+    It is not known whether a run that another machine or boot did not finish is still under way.
+    Such a run is taken if the word names this run alone (`single`), and left out otherwise.  Raises
+    Impossible if no run is left.
     """
     growing = [
         run
@@ -124,9 +124,10 @@ def _ended(word: str, runs: Sequence[Run], remarks: list[str], *, single: bool) 
 
 
 def _sound(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
-    """Return the complete runs that measured something.
+    """Return the runs that did not fail and measured something.
 
-    A sentence about the others is added to `remarks`.  Raises Impossible if no run is left.
+    Runs that `ab` or `experiment` tagged as not counted are left out, unless all are tagged.
+    Sentences about the runs left out are added to `remarks`.  Raises Impossible if no run is left.
     """
     spoilt = [run for run in runs if NOT_COUNTED in run.tags]
     if spoilt and len(spoilt) < len(runs):
@@ -164,7 +165,7 @@ def _are(runs: Sequence[Run]) -> str:
 
 
 def _some(words: Iterable[str]) -> str:
-    """Return the first few words, and the number of the others, as text."""
+    """Return the first three of `words`, and the number of those left out, as text."""
     listed = list(words)
     rest = f"; and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
     return "; ".join(listed[:_MOST_NAMED]) + rest
@@ -196,9 +197,9 @@ def _only(runs: Sequence[Run], conditions: Iterable[str]) -> list[Run]:
 
 
 def _named(word: str, runs: Sequence[Run]) -> str:
-    """Return the name of a side: the common label of its runs, else a name from the user's word.
+    """Return the name of a side: the label that all of its runs have, if there is one.
 
-    Without a label, a single run has its id, and a folder its name.
+    Otherwise it is the id of a single run, the name of a folder, or the user's word.
     """
     labels = {run.label for run in runs}
     if len(labels) == 1 and (label := min(labels)):
@@ -208,10 +209,10 @@ def _named(word: str, runs: Sequence[Run]) -> str:
 
 
 def _grouped(chosen: Chosen, by: str) -> Chosen:
-    """Return the runs of all sides grouped by a fact, in the order in which its values first came.
+    """Return the runs of all sides grouped by the values of a fact, sorted by their first run.
 
-    `by` is a fact, or `fact=base,other`.  Raises NotFound or Impossible if no run has the fact or
-    one of these values.
+    `by` is a fact, or `fact=base,other`, which also gives the order.  Raises NotFound or Impossible
+    if no run has the fact or one of these values.
     """
     key, _, wanted = by.partition("=")
     runs = sorted((run for side in chosen.sides for run in side.runs), key=lambda run: run.started)
@@ -238,7 +239,7 @@ def _grouped(chosen: Chosen, by: str) -> Chosen:
 
 
 def pair(chosen: Chosen) -> tuple[Side, Side]:
-    """Return the base and the other side; raise Impossible, with a remedy, unless there are two."""
+    """Return the base and the other side; raise Impossible unless there are exactly two sides."""
     sides = chosen.sides
     if len(sides) == 2:
         base, other = sides

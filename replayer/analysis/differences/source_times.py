@@ -1,11 +1,12 @@
 """Verdicts on the times of statements in a replay, against their durations in the source's log.
 
-The witness is the session, not the execution: executions of one session share its connection, its
-data and its moment.  Every session has times on both sides.  If both servers were equal, it would
-be chance which of its two times is the longer one.  So the test turns the differences of whole
-groups of sessions round, for all fingerprints together, and compares each fingerprint with the
-largest difference that any of them shows by chance (a sign-flip test, corrected by the step-down
-method of Westfall and Young, "Resampling-Based Multiple Testing", 1993, algorithm 2.8).
+The session is one sample, not the execution: executions of one session share a connection, data and
+a time of day.  Every session has times on both sides.  If both servers were equal, it would be
+chance which of the two times of a session is longer.  So the test changes the signs of the
+differences of whole groups of sessions, for all fingerprints together, and compares each
+fingerprint with the largest difference that any fingerprint then shows by chance (a sign-flip test,
+corrected by the step-down method of Westfall and Young, "Resampling-Based Multiple Testing", 1993,
+algorithm 2.8).
 
 The interval is that of a ratio of two totals in a sample of clusters (Cochran, "Sampling
 Techniques", 3rd edition, 1977, sections 6.4 and 9A.1), on a log scale.
@@ -28,15 +29,15 @@ Floats = NDArray[np.float64]
 THRESHOLD = 0.2
 """A smaller difference from the source is of no interest: both were measured at different times."""
 _WITH_ROWS = 2.0
-"""The way of an answer with rows, in ways of one without.
+"""Time on the way of an answer with rows, divided by that of an answer without rows.
 
-On loopback it took 0.2 ms where that of BEGIN took 0.1 ms: of ten replays on the same server four
-called a statement of 0.1 ms slower.
+On loopback an answer with rows took 0.2 ms, and that of BEGIN 0.1 ms: without this factor, four of
+ten replays on the same server called a statement of 0.1 ms slower.
 """
 DISTURBED_SHARE = 0.1
 """Share of the processors from which on the use of other programs disturbs times of statements."""
 APART = 2.0
-"""Factor that is allowed for on a machine that others use, on top of what they slow down by."""
+"""Allowed factor while other programs use the machine, in addition to how much they slow it."""
 _MOST_JUDGED = 200
 _ENOUGH = 30
 """Executions from which on a statement's mean shows the way to the server and back."""
@@ -45,7 +46,7 @@ _LONGEST_WAY = 1e-3
 _FEWEST = 6
 """Groups of sessions from which on a test can show a difference at 5 percent: 2 / 2^6 = 0.03."""
 _ALL_UP_TO = 13
-"""Groups up to which all ways to turn them round are tried; else _DRAWN random ones."""
+"""Number of groups up to which all combinations of signs are tried; with more, random ones."""
 _DRAWN = 4_999
 _SEED = 20261123
 _EQUAL = 1e-9
@@ -78,7 +79,7 @@ class TimesOfGroups:
 
 @dataclass(frozen=True, slots=True)
 class SourceVerdict:
-    """The verdict on one fingerprint: the ratio of its times is replay / source."""
+    """The verdict on one fingerprint; `ratio` is its time in the replay over that in the source."""
 
     verdict: MetricVerdict
     ratio: float | None
@@ -86,25 +87,25 @@ class SourceVerdict:
     high: float | None
     """The 95 percent interval of the ratio.
 
-    Its lower end allows for the way to the server and back, which the source's log does not count.
+    The lower end allows for the way to the server and back, which the source's log does not count.
     """
     p: float | None
-    """Corrected for all fingerprints; None if it was not judged."""
+    """The p value, corrected for all fingerprints; None if this one was not judged."""
     sessions: int
-    """Sessions, or groups of sessions, that are its witnesses."""
+    """Number of sessions, or groups of sessions, that executed the fingerprint."""
     why: str = ""
     """Reason why there is no clear verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceComparison:
-    """All verdicts, and the two effects that they do not count as differences."""
+    """All verdicts by fingerprint, the allowed way to the server, and the common ratio."""
 
     verdicts: Mapping[int, SourceVerdict]
     way_s: float
     """Seconds of an execution that are allowed for the way to the server and back."""
     common: float | None
-    """The ratio of the middle statement, each weighted by its seconds in the source."""
+    """The median ratio of replay to source, weighted by seconds in the source; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class _Rule:
     def verdict(
         self, times: TimesOfGroups, interval: _Interval | None, plain: float, p: float
     ) -> SourceVerdict:
-        """Return the verdict on a fingerprint; `p` is corrected for all of them, `plain` not."""
+        """Return the verdict on a fingerprint; `p` is corrected for all, `plain` is not."""
         groups = int(np.count_nonzero(times.executions))
         source, target = times.totals
         if interval is None:
@@ -206,7 +207,7 @@ def compare_with_source(
 
 
 def allowed_factor(foreign_share: float) -> float:
-    """Return the factor up to which a difference is explained by other programs, or too small."""
+    """Return the factor that a difference must exceed to count, given other programs' share."""
     if foreign_share < DISTURBED_SHARE:
         return 1 + THRESHOLD
     return APART / max(0.01, 1 - foreign_share)
@@ -218,8 +219,8 @@ def _way(times: Mapping[int, TimesOfGroups], idle: Collection[int], longest: flo
     A log has the time in the server.  A replay measures at the client, which may also wait for a
     processor.  The way is measured by statements that do nothing: it is how much longer they take
     than in the log.  Twice that is allowed, because an answer with rows has a longer way.
-    Without such statements, the least slowed statement is taken instead; the way is at most
-    `longest`.
+    Without such statements, the way is the smallest increase of any frequent statement's mean, but
+    at most `longest` seconds.
     """
     nothing = [times[one] for one in idle if one in times]
     executions = sum(float(one.executions.sum()) for one in nothing)
@@ -259,7 +260,7 @@ def _interval(times: TimesOfGroups, way: float) -> _Interval | None:
 
 
 def _limits(source: Floats, target: Floats) -> tuple[float, float]:
-    """Return the 95 percent limits of target / source, each with a total of every group."""
+    """Return the 95 percent limits of target / source; both have one total for each group."""
     groups = source.size
     ratio = float(target.sum() / source.sum())
     if ratio <= 0:
@@ -272,9 +273,9 @@ def _limits(source: Floats, target: Floats) -> tuple[float, float]:
 
 
 def _tested(times: Sequence[TimesOfGroups], way: float) -> tuple[list[float], list[float]]:
-    """Return the p value of each fingerprint, alone and corrected for all of them.
+    """Return two lists of the fingerprints' p values: uncorrected, and corrected for all of them.
 
-    Twice, as the way to the server and back counts against "slower" and not against "faster".
+    Slower and faster are tested apart: the way to the server and back counts only against slower.
     """
     if not times:
         return [], []
@@ -300,9 +301,9 @@ def _chances(signs: Floats, differences: Floats) -> Floats:
 
 
 def _signs(groups: int, used: NDArray[np.intp]) -> Floats:
-    """Return an array draws x groups of -1 and 1; the first row turns nothing round.
+    """Return an array draws x groups of signs, -1 or 1; all signs in the first row are 1.
 
-    Only the groups in `used` are turned round.
+    Only the groups in `used` get a sign of -1.
     """
     if used.size <= _ALL_UP_TO:
         drawn = np.array(list(product((1.0, -1.0), repeat=int(used.size))))

@@ -48,11 +48,11 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """The shift from a first sample to a second, in their unit, and its 95 percent interval.
+    """The shift from a first sample to a second, in the unit of the values, with an interval.
 
-    It is above zero if the second sample is larger.  `low` and `high` are None if there are too
-    few units for an interval.  `error` is its standard error, infinite if a side has only one unit,
-    as this shows nothing of the spread.
+    The shift is above zero if the second sample is larger.  `low` and `high` are the ends of its 95
+    percent interval, None if there are too few units for one.  `error` is its standard error,
+    infinite if a side has only one unit, as this shows nothing of the spread.
     """
 
     value: float
@@ -66,7 +66,7 @@ def student_quantile(freedom: int, probability: float) -> float:
     """Return a quantile above the median of Student's t with whole degrees of freedom.
 
     The distribution has a closed form for these (Abramowitz and Stegun, 26.7.3 and 26.7.4), which
-    is turned round by bisection.  scipy has the same, and takes longer to load than a short replay.
+    is inverted by bisection.  scipy has such a function, but loading it takes longer than a replay.
     """
     least, most = 0.0, math.pi / 2
     while least < (middle := (least + most) / 2) < most:
@@ -103,9 +103,9 @@ def ratio(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Ra
     """Return the ratio of two samples, each with one value per unit.
 
     It is the median of the ratios of every unit of `other` to every unit of `base` (Hodges and
-    Lehmann, 1963).  The interval consists of those of these ratios that the rank test would not
-    call different at 5 percent.  So interval and test agree, except for tied values.
-    None unless both medians are above zero and no value is negative.
+    Lehmann, 1963).  The interval contains each ratio by which `base` may be multiplied so that the
+    rank test finds no difference at 5 percent.  So interval and test agree, except for tied values.
+    Return None unless both medians are above zero and no value is negative.
     """
     below, above = np.asarray(base, np.float64), np.asarray(other, np.float64)
     if np.median(below) <= 0 or np.median(above) <= 0 or min(below.min(), above.min()) < 0:
@@ -127,8 +127,8 @@ def shift(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Sh
     """Return the shift from one sample to another, each with one value per unit.
 
     It is the median of the differences between every unit of `other` and every unit of `base`
-    (Hodges and Lehmann, 1963).  The interval consists of those of these differences that the rank
-    test would not call different at 5 percent, as in `ratio`.  Values may be zero or below.
+    (Hodges and Lehmann, 1963).  The interval contains each shift that may be added to `base` so
+    that the rank test finds no difference at 5 percent.  Values may be zero or below.
     """
     below, above = np.asarray(base, np.float64), np.asarray(other, np.float64)
     differences = np.sort(above[None, :] - below[:, None], axis=None)
@@ -158,9 +158,10 @@ def _error(base: Floats, other: Floats) -> float:
 
 @cache
 def critical_rank(base: int, other: int) -> int:
-    """Return the rank of the pairwise ratio, from either end, that bounds the 95 percent interval.
+    """Return the rank, from either end of the sorted pairwise ratios, of the interval's bounds.
 
-    `base` and `other` are numbers of units.  0 if there are too few units for an interval.
+    The interval is that of 95 percent.  `base` and `other` are numbers of units.  Return 0 if these
+    are too few for an interval.
     """
     if base + other > _EXACT_UP_TO:
         spread = math.sqrt(base * other * (base + other + 1) / 12)
@@ -220,7 +221,7 @@ def smallest_p(base: int, other: int) -> float:
 
 
 def units_to_show(share: float, family: int, least: int = 2) -> int:
-    """Return the units per side that can show a difference of a single metric in a family.
+    """Return the number of units per side with which one metric of a family can be shown to differ.
 
     `share` is the family's part of the 5 percent, `family` its number of metrics.  At least `least`
     units are returned.

@@ -81,13 +81,13 @@ def _noise(series: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """The movement of a series along its line, as a share of its mean, over [begin, end)."""
+    """The movement of the line fitted to a series in [begin, end), as a share of its mean."""
 
     share: float
     begin: int
     end: int
     ratio: float = 0.0
-    """Twice the logarithm of its likelihood ratio to noise alone."""
+    """Twice the logarithm of the line's likelihood ratio to noise alone."""
 
 
 WILD = 0.25
@@ -103,9 +103,9 @@ _LEVEL = 0.10
 """A part of a series has another level if it differs by more than this share of the rest."""
 _WARM_UP_COSTS = 0.05
 _LEAST_PART = 3
-"""Least number of values in a part with its own level; for short and long series, see _parts."""
+"""Least number of values in a part with its own level, except in short and in long series."""
 _PARTS = 12
-"""A part with its own level must have at least 1 / _PARTS of the values of its series."""
+"""A part with its own level has at least as many values as its series divided by this number."""
 _MOST_POINTS = 120
 """More seconds than this are averaged in groups, because all possible parts are tested."""
 FIFTH, THIRD = 0.20, 0.30
@@ -136,7 +136,7 @@ _WARM_UP_BOUND = 15.0
 
 
 def _hidden_bound(count: int) -> float:
-    """Return the bound that `Changes.against` keeps in 95 percent of series with the change."""
+    """Return the bound up to which `Changes.against` is in 95 percent of series with the change."""
     return 4.5 + 40 / count
 
 
@@ -148,7 +148,7 @@ class Level:
     begin: int
     end: int
     ratio: float = 0.0
-    """Twice the logarithm of its likelihood ratio to noise alone."""
+    """Twice the logarithm of the part's likelihood ratio to noise alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def level(values: Sequence[float]) -> Level | None:
 
     All parts of the last two thirds are tested (the epidemic change of Levin and Kline, 1985).  The
     part must be off by 10 percent, and fit much better than noise alone; see `Changes`.
-    The first third may be warming up, unless it moves the mean by more than 5 percent.
+    The beginning may be warming up: its level counts only if it moves the mean by over 5 percent.
     """
     series = _judgeable(values)
     if series is None:
@@ -269,7 +269,7 @@ def _judgeable(values: Sequence[float]) -> Floats | None:
 
 
 def _grouped(series: Floats) -> tuple[Floats, int]:
-    """Return a series as at most _MOST_POINTS means of this many values each."""
+    """Return a series as at most 120 means, and the number of values in each mean."""
     length = -(-series.size // _MOST_POINTS)
     return series[: series.size - series.size % length].reshape(-1, length).mean(axis=1), length
 
@@ -277,7 +277,8 @@ def _grouped(series: Floats) -> tuple[Floats, int]:
 def _likeliest(series: Floats, parts: Floats, least: Floats, bound: float) -> Level | None:
     """Return the part whose change of level is the likeliest; None if it may be noise.
 
-    `parts` has a row for each, 1 within it and 0 else, and `least` is the least change that counts.
+    `parts` has a row for each part: 1 within the part, else 0.  `least` is the least change, as a
+    share, that counts.
     """
     changes = Changes(series, parts)
     ratios = np.where(np.abs(changes.shares) > least, changes.ratios, 0.0)
