@@ -120,7 +120,7 @@ def _reports(source: ImportSource) -> Iterator[ImportedStep]:
     report: _Report | None = None
     for _, line in source.lines():
         if _BEGIN in line:
-            if report is not None:
+            if report is not None and report.values:
                 yield _result(report)
             report = _Report()
         elif report is not None:

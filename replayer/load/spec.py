@@ -164,7 +164,7 @@ def _settings(spec: LoadSpec, sessions: int, context: Context) -> dict[str, str]
     settings = {
         name: setting.value
         for name, setting in keys.settings.items()
-        if context.server.version >= setting.since
+        if context.server.version >= setting.since and name not in context.workload.settings
     }
     settings |= keys.of(spec.memory).settings
     if keys.buffers and spec.shared_buffers is not None:

@@ -96,7 +96,8 @@ class Context:
         give its seconds; a step whose keys give none counts as 0.
         """
         done = {step.name for step in self.done if step.repeat == self.repeat}
-        return sum(step.lasts() for step in self.workload.steps if step.name not in done)
+        steps = (step for step in self.workload.steps if self.repeat == 1 or not step.once)
+        return sum(step.lasts() for step in steps if step.name not in done)
 
     def promise_anew(self, left: float, why: str) -> None:
         """Print a new promised time if `left` more seconds of the run break the last promise."""

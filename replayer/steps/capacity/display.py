@@ -8,18 +8,6 @@ from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentenc
 from replayer.steps.capacity.outcome import DISTURBED
 from replayer.units import show_count, show_duration, show_or_dash, show_rate, three
 
-_FACTS = frozenset(
-    {
-        *(
-            "capacity.required_per_second",
-            "capacity.objective",
-            "capacity.clear",
-            "capacity.disputed",
-        ),
-        *("capacity.first", "capacity.proof", "capacity.held", "capacity.held_why", "memory.kind"),
-    }
-)
-"""Facts that the sentences report."""
 _TONES = {"within": Tone.GOOD, "exceeded": Tone.BAD}
 _GLOSSES = {
     "capacity.multiple": "of the required rate; held twice",
@@ -87,9 +75,12 @@ def _answer(result: StepResult) -> Iterator[Sentence]:
     if not isinstance(rate, int | float):
         return
     required = f"the required {show_count(rate)}/s with {objective}"
-    if multiple is None:
+    given_up = result.facts.get("capacity.gave_up")
+    if given_up:
+        yield Sentence(f"the search was given up: {given_up}", Tone.BAD)
+    if multiple is None and not given_up:
         yield Sentence(f"no rate that was tried held: {required} is out of reach", Tone.BAD)
-    else:
+    elif multiple is not None:
         ends = f"{low:.2f} to " + ("no end" if high is None else f"{high:.2f}")
         clear = "" if result.facts.get("capacity.clear") else "unclear: "
         words = f"{clear}{multiple:.2f} times {required} (95 % interval {ends})"

@@ -189,7 +189,9 @@ def _planned(
     summary = capture.summary
     seconds = max(1e-3, summary.span_ns / 1e9)
     busiest = max(summary.busiest_minute_statements / 60, summary.statements / seconds)
-    processes = processes_for(spec.speed, busiest, summary.sessions)
+    # Each process has a connection at least.
+    most = min(summary.sessions, spec.sessions or summary.sessions)
+    processes = processes_for(spec.speed, busiest, most)
     wire = replay_target.wire_of(context)
     conninfo = replay_target.Conninfo(spec, database)
     planner = Planner(
