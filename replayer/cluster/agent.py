@@ -2,8 +2,8 @@
 
 A normal worker of distributed has about two dozen handlers and runs any function that is sent to
 it. This worker has none of these handlers and unpickles nothing. `replayer agent` starts it on a
-host that was reached by ssh. It reads its order (keys and addresses of the coordinator) from stdin,
-and ends when stdin is closed.
+host that was reached by ssh. The agent reads from stdin its order: its key, and the addresses and
+certificates of the coordinator, the replayer that started it. It ends when stdin is closed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STDIN = 0
 
 
 def main() -> int:
-    """Run as an agent until the coordinator is gone; return the exit status."""
+    """Run as an agent until the coordinator is gone; return the exit status, 1 after an error."""
     order = _read_order()
     try:
         needed()
@@ -39,7 +39,7 @@ def main() -> int:
 def _read_order() -> dict[str, Any]:
     """Return the order that the coordinating replayer wrote to stdin: one line of JSON.
 
-    Raises Impossible if stdin is a terminal, ends too early or holds no such order.
+    Raises Impossible if stdin is a terminal, ends too early or contains no such order.
     """
     refused = Impossible(
         "`replayer agent` is started by replayer itself, on the hosts of --clients and --watch: on "

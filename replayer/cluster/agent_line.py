@@ -6,12 +6,12 @@ import os
 from typing import Any
 
 MARK = "replayer-agent "
-"""The prefix of this line: a login shell may print other lines before it."""
+"""The prefix by which the agent's line is found: a login shell may print other lines before it."""
 _STDOUT = 1
 
 
 def print_line(answer: dict[str, Any]) -> None:
-    """Print the line: the prefix, then `answer` as JSON.  A reader that is gone is not an error."""
+    """Print MARK and `answer` as JSON in one line; ignore the error if no process reads it."""
     text = f"{MARK}{json.dumps(answer)}\n"
     with contextlib.suppress(OSError):
         os.write(_STDOUT, text.encode())

@@ -20,7 +20,7 @@ class AgentWorker(Worker):  # type: ignore[misc]
     stream_handlers: dict[str, Any]
 
     def take_up(self, leave: Any) -> None:
-        """Install replayer's handler, and stop ticks, heartbeats and the search for lost data.
+        """Install replayer's handler, and stop Dask's periodic work, such as heartbeats.
 
         `leave` is called to end the agent. Of Dask's handlers only "identity" and "terminate" stay.
         """

@@ -1,4 +1,4 @@
-"""The allowed answers of an agent to each call, checked once before other code reads them."""
+"""The forms that an agent's answers may have, and the check of each answer before it is used."""
 
 from __future__ import annotations
 
@@ -92,10 +92,9 @@ _ANSWERS: Mapping[str, TypeAdapter[Any]] = {
 
 
 def checked(op: str, answer: object) -> dict[str, Any]:
-    """Return an agent's answer to a call, or its {"error": sentence}; raises Strange.
+    """Return an agent's answer to the call `op`, or {"error": sentence} if that is its answer.
 
-    `op` is the name of the call. Strange is raised if the answer has not the form that this call
-    requires.
+    Raises Strange if the answer does not have the form that this call requires.
     """
     if isinstance(answer, dict) and "error" in answer:
         return {"error": one_line(answer["error"])}
@@ -107,5 +106,5 @@ def checked(op: str, answer: object) -> dict[str, Any]:
 
 
 def about(answer: Mapping[str, Any]) -> HostDescription:
-    """Return the description that a host gives of itself."""
+    """Return the checked answer to the call "about" as the host's description of itself."""
     return HostDescription(**{**answer, "addresses": tuple(answer["addresses"])})

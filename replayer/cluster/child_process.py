@@ -1,7 +1,7 @@
 """The child process of an agent, as a program.
 
-Its arguments are its end of the pipe, the agent's process id, whether the agent is replayer's own
-(or a worker of the user's Dask cluster), and the packages that work may come from.
+Its arguments are the descriptor of its end of the pipe, the agent's process id, whose the agent is
+(replayer's own, or a worker of the user's Dask cluster), and the packages whose functions may run.
 """
 
 import sys
@@ -13,7 +13,7 @@ OURS, SOMEBODYS = "ours", "somebodys"
 
 
 def main(pipe: str, agent: str, whose: str, *packages: str) -> None:
-    """Run as the child; it runs only work from these packages."""
+    """Run as the child process; `packages` are further packages whose functions it may run."""
     packing.PACKAGES.update(packages)
     worker_process.main(Connection(int(pipe)), int(agent), ours=whose == OURS)
 

@@ -24,6 +24,9 @@ __all__ = [
 
 
 def connection_to(address: str, secret: Secret | None, timeout: float) -> Any:
-    """Return Dask's connection to an agent; a call on it takes at most `timeout` seconds."""
+    """Return Dask's connection to an agent; to connect takes at most `timeout` seconds.
+
+    `secret` is the certificate to use; None connects without encryption.
+    """
     arguments = tls.security(secret).get_connection_args("client")
     return rpc(address, connection_args=arguments, timeout=timeout)

@@ -1,9 +1,10 @@
-"""A user's own Dask cluster as client hosts: one of its workers on each host takes part.
+"""A user's own Dask cluster as client hosts: one worker on each of its hosts takes part.
 
-The scheduler and the workers stay as they are. For the length of a run, a plugin adds replayer's
-one handler to each of these workers. Each also gets a task that runs until the run is over:
-launchers that adapt to the load end workers without a task. The agent's lease applies here as well:
-when it expires, the child process is ended, but the worker goes on.
+The scheduler and the workers go on as before. For the length of a run, a plugin adds replayer's
+only handler to these workers. Each of them also gets a task that runs until the run is over,
+because a cluster that adapts to the load ends workers without a task. A worker has the same lease
+as an agent: if the coordinator sends no heartbeat for too long, replayer's child process on the
+worker is ended, but the worker goes on.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class DaskGuest(distributed.WorkerPlugin):  # type: ignore[misc]
         self.working: Lease | None = None
 
     def setup(self, worker: Any) -> None:
-        """Add the handler; called in the worker's event loop."""
+        """Add replayer's handler to the worker; Dask calls this in the worker's event loop."""
         self._worker, self._left = worker, threading.Event()
         if _HANDLER in worker.handlers:
             return
@@ -47,7 +48,7 @@ class DaskGuest(distributed.WorkerPlugin):  # type: ignore[misc]
         worker.handlers[_HANDLER] = self.replayer
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002 - Dask's signature
-        """Remove the handler."""
+        """Remove replayer's handler from the worker."""
         self._leave()
 
     async def replayer(self, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +69,10 @@ class DaskGuest(distributed.WorkerPlugin):  # type: ignore[misc]
 
 
 def hold(name: str) -> None:
-    """Keep a worker from being ended: run on it as a task until the run is over."""
+    """Run as a task on a worker until the run is over, so that the worker is not ended as idle.
+
+    `name` is the name of the plugin on the worker.
+    """
     distributed.get_worker().plugins[name].wait()
 
 
@@ -76,9 +80,10 @@ def hold(name: str) -> None:
 async def borrowed(address: str) -> AsyncIterator[tuple[dict[str, str], Secret | None]]:
     """Yield name -> address of one worker on each host of a cluster, and the certificate for them.
 
-    The certificate is None for a cluster on this host without TLS. Raises Impossible or
-    ReplayerError if the scheduler does not answer, a remote cluster has no TLS or no workers, a
-    worker lacks this version of replayer, or another replayer uses it.
+    `address` is that of the cluster's scheduler. The certificate is None for a cluster on this host
+    without TLS. Raises Impossible if the cluster has no workers, or if it is remote and not set up
+    for TLS. Raises ReplayerError if the scheduler or a worker does not answer, if the workers
+    cannot load replayer, or if another replayer uses one of them.
     """
     secret = _secret(address)
     guest = f"replayer-{secrets.token_hex(4)}"
@@ -137,7 +142,7 @@ async def _received(client: Any, guest: str) -> None:
 
 
 async def _refuse_busy(worker: str, secret: Secret | None) -> None:
-    """Raise ReplayerError if another replayer has its handler on a worker."""
+    """Raise ReplayerError if another replayer uses this worker, or if it cannot be reached."""
     connection = tls.security(secret).get_connection_args("client")
     there = distributed.rpc(worker, connection_args=connection, timeout=CONNECT_SECONDS)
     try:
@@ -151,9 +156,9 @@ async def _refuse_busy(worker: str, secret: Secret | None) -> None:
 
 
 def _one_of_each_host(workers: dict[str, Any], address: str) -> dict[str, str]:
-    """Return name -> address of the first worker of each host.
+    """Return name -> address of the first worker on each host; `workers` has addresses as keys.
 
-    Raises Impossible if the cluster has no workers.
+    Raises Impossible if the cluster has no workers, or if a remote worker is not set up for TLS.
     """
     first: dict[str, str] = {}
     for worker in sorted(workers):
@@ -166,15 +171,19 @@ def _one_of_each_host(workers: dict[str, Any], address: str) -> dict[str, str]:
 
 
 def _name(worker: dict[str, Any], host: str) -> str:
-    """Return a worker's name, or its host if Dask made the name: that contains a random port."""
+    """Return a worker's name, or its host if the name is an address, which Dask gives by default.
+
+    Such a name is not used, because it contains a random port.
+    """
     name = str(worker["name"])
     return host if "://" in name else name
 
 
 def _secret(address: str) -> Secret | None:
-    """Return the certificate with which Dask is configured here; None on this host, without TLS.
+    """Return the certificate in Dask's configuration here; None for tcp:// on this host.
 
-    Raises Impossible if the address needs TLS and has none, or Dask has no certificate.
+    Raises Impossible if the address is not encrypted and not on this host, or if Dask has no
+    certificate.
     """
     if address.startswith("tcp://"):
         host = get_address_host(address)

@@ -1,4 +1,4 @@
-"""Dask's configuration for a benchmark: defaults that would be wrong here, each with the reason.
+"""Dask's configuration for a benchmark: replacements of unsuitable defaults, with the reasons.
 
 Call `configured()` before anything of distributed is imported: some of its modules read their
 settings at import.
@@ -66,7 +66,7 @@ LOGGING = {"distributed": "critical", "tornado": "critical", "asyncio": "critica
 
 
 def configured() -> None:
-    """Set all this for the process; other Dask settings of the user stay."""
+    """Set the values of DASK and LOGGING in this process; other Dask settings of the user stay."""
     import dask.config  # noqa: PLC0415 - the core runs without Dask
 
     dask.config.set({**DASK, "logging": LOGGING})
@@ -86,12 +86,12 @@ def scratch() -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A certificate, its key and the trusted certificates: one pair for each role in a run."""
+    """A certificate and its private key, with the certificates that their owner trusts."""
 
     certificate: str = field(repr=False)
     key: str = field(repr=False)
     authority: str = field(default="", repr=False)
-    """The certificates that the other end may have, or that have signed its certificate.
+    """The trusted certificates, as PEM: those of the other end, or those of its signers.
 
-    "" stands for this certificate itself.
+    "" means that only `certificate` itself is trusted.
     """

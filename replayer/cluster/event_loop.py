@@ -35,8 +35,8 @@ class EventLoop:
     def run(self, work: Coroutine[Any, Any, Result], *, patient: bool = False) -> Result:
         """Run a coroutine in the loop, and return its result.
 
-        If the caller is interrupted, the coroutine is cancelled. If `patient`, the caller then
-        waits until the coroutine has cleaned up.
+        If the caller is interrupted, the coroutine is cancelled. If `patient` is true, the caller
+        then waits for at most 8 s until the coroutine has cleaned up.
         """
         ended = threading.Event()
 
@@ -60,9 +60,9 @@ class EventLoop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def together(self, works: Sequence[Awaitable[Result]]) -> list[Result]:
-        """Run all of these at once, and return their results.
+        """Run several awaitables at the same time, and return their results in the same order.
 
-        Raises the first error when all have ended.
+        If any of them failed, raises the first error after all have ended.
         """
 
         async def gathered() -> list[Any]:
@@ -75,14 +75,15 @@ class EventLoop:
         return results
 
     def ring(self) -> None:
-        """Wake the waiting caller; called in the loop."""
+        """Wake the thread that is in `wait`; this is called in the loop's thread."""
         with contextlib.suppress(BlockingIOError, OSError):
             os.eventfd_write(self._bell, 1)
 
     def wait(self, timeout: float | None, *others: int) -> list[Any]:
-        """Wait for the bell or another descriptor; return those that are ready.
+        """Wait until `ring` is called or one of the descriptors `others` is readable.
 
-        Waits at most `timeout` seconds.
+        Returns the descriptors that are readable, which include the bell's after `ring`; [] after
+        `timeout` seconds. None waits forever.
         """
         happened = connection.wait([self._bell, *others], timeout)
         with contextlib.suppress(BlockingIOError):
@@ -90,7 +91,7 @@ class EventLoop:
         return happened
 
     def close(self) -> None:
-        """End the thread."""
+        """End the loop and its thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_LEAVE_SECONDS)
         if not self._thread.is_alive():

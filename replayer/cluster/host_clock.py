@@ -1,10 +1,10 @@
 """The clocks of other hosts: the offset of each from this host's clock, and its error bound.
 
-Cristian's method (Distributed Computing 3, 1989): ask a host for its time. It read its clock at
-some instant between the request and the answer. So the midpoint of the two is wrong by at most half
-the round trip, even if the two directions take unequal times. Of many such pings, the one with the
-shortest round trip has the smallest error. Two measurements, before and after a run, give the drift
-between them.
+Cristian's method (Distributed Computing 3, 1989): ask a host for its time. The host read its clock
+at some instant between the request and the answer. The midpoint of request and answer differs from
+this instant by at most half the round trip, even if the two directions take unequal times. Of many
+such pings, the one with the shortest round trip has the smallest error. Two measurements, before
+and after a run, give the drift of the host's clock.
 """
 
 import time
@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 TIMES = 50
-"""Pings of one measurement."""
+"""The number of pings in one measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A host's CLOCK_MONOTONIC minus this host's, at one instant of this host's clock."""
+    """Another host's CLOCK_MONOTONIC minus this host's, when this host's clock is `at_ns`."""
 
     ns: int
     bound_ns: int
@@ -34,9 +34,9 @@ class HostClock:
 
     @property
     def drift(self) -> float | None:
-        """Return how much faster it runs than this host's clock; 1e-6 is 1 ppm.
+        """Return how much faster the host's clock runs than this host's; 1e-6 is 1 ppm.
 
-        None after one measurement.
+        None after only one measurement.
         """
         if self.last is None or self.last.at_ns <= self.first.at_ns:
             return None
@@ -44,7 +44,7 @@ class HostClock:
 
     @property
     def drift_bound(self) -> float | None:
-        """Return the greatest possible error of the drift; None after one measurement."""
+        """Return the greatest possible error of `drift`; None after only one measurement."""
         if self.last is None or self.last.at_ns <= self.first.at_ns:
             return None
         errors = self.first.bound_ns + self.last.bound_ns
@@ -56,11 +56,11 @@ class HostClock:
         return max(self.first.bound_ns, self.last.bound_ns if self.last else 0)
 
     def there(self, ns: int) -> int:
-        """Return what that clock shows when this host's clock shows `ns`."""
+        """Return the other host's clock, in ns, when this host's clock shows `ns`."""
         return ns + self._offset(ns)
 
     def here(self, ns: int) -> int:
-        """Return what this host's clock shows when that clock shows `ns`."""
+        """Return this host's clock, in ns, when the other host's clock shows `ns`."""
         # Over the error of this estimate the clocks drift by less than a nanosecond.
         near = ns - self._offset(ns - self.first.ns)
         return ns - self._offset(near)
@@ -75,9 +75,9 @@ async def measured(
     times: int = TIMES,
     now: Callable[[], int] = time.monotonic_ns,
 ) -> Offset:
-    """Return the offset of another host's clock.
+    """Return the offset of another host's clock, from the best of `times` pings.
 
-    `ping` returns its CLOCK_MONOTONIC in nanoseconds.
+    `ping` asks that host for its CLOCK_MONOTONIC and returns it in nanoseconds.
     """
     return min([await _one(ping, now) for _ in range(times)], key=lambda offset: offset.bound_ns)
 

@@ -4,8 +4,8 @@
         with hosts.pool(work, jobs, processes=16) as pool:    # on a and b
             ...
 
-A separate thread holds all connections. A run that was sent to one of the hosts reaches the other
-hosts from there: `hosts.passport()` is sent with it, and `rejoined(passport)` connects to them.
+A separate thread holds all connections. A run may be sent to one of the hosts and command the other
+hosts from there: it gets `hosts.passport()`, and connects to them with `rejoined(passport)`.
 """
 
 from __future__ import annotations
@@ -36,26 +36,30 @@ else:
     dask_backend = Later("replayer.cluster.dask_backend")
 
 _WATCHED = "database: "
-"""The prefix of a second agent, for the database's host, which may be a client as well."""
+"""The prefix of an agent's name on the database's host.
+
+The same host may have another agent, as a client.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """The data that a run on another host needs to connect to its clients."""
+    """The data with which a run that was sent to another host connects to its client hosts."""
 
     clients: tuple[tuple[str, str, Secret | None], ...] = field(repr=False)
-    """The name and address of each agent, and the certificate with which to command it."""
+    """(name, address, certificate with which to command it) of each agent."""
 
 
 class Hosts:
-    """The agents of one run."""
+    """The agents of one run: those of the client hosts, and perhaps one on the database's host."""
 
     def __init__(
         self, loop: EventLoop, members: Sequence[Member], delegated: Mapping[str, Secret | None]
     ) -> None:
-        """Take the members, and name -> the certificate by which a remote run commands that member.
+        """Take the members, which have an agent each, and the certificates for a remote run.
 
-        A remote run is one that was sent to another host.
+        `delegated` is name of member -> the certificate with which a run that was sent to another
+        host commands the member; None for a connection without encryption.
         """
         self._loop, self._delegated = loop, delegated
         self._members = {member.name: member for member in members}
@@ -65,12 +69,12 @@ class Hosts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the clients: host i modulo their number does job i."""
+        """Return the names of the clients; of n clients, number i % n does job i."""
         return tuple(self._members)
 
     @property
     def watched(self) -> str:
-        """Return the host of the database if it has an agent, else ""."""
+        """Return the name of the database's host if it has an agent, else ""."""
         return self.database.name.removeprefix(_WATCHED) if self.database else ""
 
     @property
@@ -80,7 +84,7 @@ class Hosts:
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Return the clients."""
+        """Return the client hosts, without the host of the database."""
         return tuple(self._members.values())
 
     def about(self, name: str) -> HostDescription:
@@ -94,11 +98,15 @@ class Hosts:
         return self._loop.run(self._member(name).offset())
 
     def ask(self, name: str, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:
-        """Return a host's answer to one call."""
+        """Return a host's answer to the call `op`, as a dict.
+
+        Raises HostLost if there is no answer within `timeout` seconds, and ReplayerError with the
+        host's message if the call failed.
+        """
         return self._loop.run(self._member(name).ask(op, timeout=timeout, **arguments))
 
     def watch(self, name: str) -> None:
-        """Make a client the host of the database: it is no longer a client."""
+        """Make a client the database's host, which is then no longer a client."""
         self.database = self._members.pop(name)
 
     def pool(
@@ -118,9 +126,10 @@ class Hosts:
         )
 
     def run(self, work: Callable[..., Any], order: Any, on: str = "") -> RemoteRun:
-        """Return the run of `work(order, Elsewhere)` on the database's host, or on the client `on`.
+        """Return a context that runs `work(order, link)` on the database's host or on client `on`.
 
-        Raises Impossible if `on` is empty and no host of the database is known.
+        `link` is a worker_process.Elsewhere, by which the function sends reports. Raises Impossible
+        if `on` is "" and the database's host has no agent.
         """
         if not on and self.database is None:
             raise Impossible("no host of the database was named: name it with --watch HOST")
@@ -135,7 +144,7 @@ class Hosts:
 
 
 class RemoteRun:
-    """A function that runs on another host, and the reports that it sends meanwhile."""
+    """A function that runs on another host during the `with` block, and its reports."""
 
     def __init__(
         self, member: Member, loop: EventLoop, work: Callable[..., Any], order: Any
@@ -151,10 +160,10 @@ class RemoteRun:
         self._loop.run(self._member.release())
 
     def receive_messages(self, timeout: float = 1.0) -> Iterator[Any]:
-        """Yield the reports until the function has ended, and None after a silent `timeout`.
+        """Yield the reports until the function has ended; None after `timeout` seconds without one.
 
-        `timeout` is in seconds. After all its reports, raises HostLost if the host is lost, or
-        ReplayerError with the sentence with which the function failed.
+        After the last report, raises HostLost if the host is lost, or ReplayerError with the
+        message with which the function failed.
         """
         member = self._member
         while True:
@@ -171,9 +180,9 @@ class RemoteRun:
                 yield None
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """Ask the function to stop in order, as that signal does.
+        """Send a signal to the process of the function, so that it cleans up and stops.
 
-        The reports that it then sends can still be read.
+        The reports that the function then sends can still be read.
         """
         self._loop.run(self._member.ask("interrupt", number=int(number)))
 
@@ -184,11 +193,12 @@ class RemoteRun:
 
 @contextlib.contextmanager
 def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> Iterator[Hosts]:
-    """Start an agent on each of these hosts and yield them; the agents end with the `with` block.
+    """Start an agent on each host, and yield the hosts; the agents end with the `with` block.
 
-    `cluster` is the address of the scheduler of a user's Dask cluster; its workers are then the
-    clients. Raises Impossible or ReplayerError with a sentence: the library is missing, ssh fails,
-    or a host has no replayer or another version of it.
+    `clients` are the names of the client hosts, and `watch` is that of the database's host, "" for
+    none. `cluster` is the address of the scheduler of a user's Dask cluster; its workers are then
+    the clients. Raises Impossible or ReplayerError with the reason, such as a missing library, a
+    failure of ssh, or a host that lacks this version of replayer.
     """
     wanted = _wanted(clients, watch)
     if cluster and clients:
@@ -206,7 +216,10 @@ def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> 
 
 @contextlib.contextmanager
 def rejoined(passport: ClientCredentials) -> Iterator[Hosts]:
-    """Yield the hosts of a run that was sent here; their agents go on when the run has ended."""
+    """Yield the client hosts of a run that was sent to this host.
+
+    Their agents go on after the `with` block.
+    """
     _load()
     with _loop() as loop:
         members = [_member(loop, *client) for client in passport.clients]
@@ -215,7 +228,10 @@ def rejoined(passport: ClientCredentials) -> Iterator[Hosts]:
 
 
 def _load() -> None:
-    """Configure, then load distributed. That takes 0.3 s, which a run on one host saves."""
+    """Configure and load Dask's distributed; raise Impossible if it is not installed.
+
+    This takes 0.3 s, so a run on one host does not do it.
+    """
     needed()
     dask_settings.configured()
     dask_backend.without_pickles()
@@ -224,9 +240,9 @@ def _load() -> None:
 def _launched(
     stack: contextlib.ExitStack, loop: EventLoop, wanted: Sequence[tuple[str, str]]
 ) -> tuple[list[Member], dict[str, Secret | None]]:
-    """Start replayer's own agents; return them in the order in which they were wanted.
+    """Start replayer's own agents; return them in the order of `wanted`, (name, host) of each.
 
-    Also returns, for each name, the certificate with which a remote run commands that agent.
+    Also returns name -> the certificate with which a run on another host commands the agent.
     """
     for _, host in wanted:
         dask_backend.refuse_odd(host)
@@ -242,7 +258,10 @@ def _launched(
 def _borrowed(
     stack: contextlib.ExitStack, loop: EventLoop, cluster: str
 ) -> tuple[list[Member], dict[str, Secret | None]]:
-    """Make workers of a user's own Dask cluster take part."""
+    """Make workers of a user's own Dask cluster take part, and return them.
+
+    Also returns name -> the certificate with which a run on another host commands the worker.
+    """
     workers, secret = stack.enter_context(_entered(loop, dask_backend.borrowed(cluster)))
     members = [_member(loop, name, address, secret) for name, address in workers.items()]
     return members, dict.fromkeys(workers, secret)
@@ -293,9 +312,10 @@ def _member(
 def _joined(
     loop: EventLoop, members: Sequence[Member], *, end: bool = True
 ) -> Iterator[list[Member]]:
-    """Yield the members when all have the same version of replayer; disconnect them at the end.
+    """Connect to the members and yield them; disconnect from them at the end.
 
-    `end` decides whether their agents end as well.
+    Raises ReplayerError if a member has another version of replayer. If `end` is true, the agents
+    end as well.
     """
     try:
         loop.together([member.join() for member in members])

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from replayer.cluster.dask_settings import Secret
 
 _CLOSE_SECONDS = 1.0
-"""Agents that can still be reached have ended by then; a hanging host is not waited for."""
+"""The time for an agent to end; a hanging host is not waited for any longer."""
 _LAST_WORDS_SECONDS = 0.5
 _WORDS_BYTES = 4096
 _CONVERSATIONS = 32
-"""Replayer talks by ssh to this many hosts at a time, until their agents run."""
+"""Agents are started by ssh on at most this many hosts at the same time."""
 _ADDRESS = re.compile(r"tls://(\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[\w.-]+):\d{1,5}")
 _ASKED = {
     "identity",
@@ -50,7 +50,7 @@ _ASKED = {
     "retire_workers",
     "terminate",
 }
-"""Requests of workers, and of the cluster that starts them; all other handlers are for clients."""
+"""Allowed requests: those of workers and of the SpecCluster. Dask's others are for its clients."""
 
 
 class OwnScheduler(Scheduler):  # type: ignore[misc]
@@ -62,9 +62,9 @@ class OwnScheduler(Scheduler):  # type: ignore[misc]
         self.blocked_handlers = [name for name in self.handlers if name not in _ASKED]
 
     async def listen(self, *where: Any, **options: Any) -> None:
-        """Listen on every address.
+        """Listen on every address of this host.
 
-        This process uses the loopback address, whatever the routes are.
+        For connections from this process itself, use the loopback address, whatever the routes are.
         """
         await super().listen(*where, default_host="127.0.0.1", **options)
 
@@ -73,7 +73,7 @@ class OwnScheduler(Scheduler):  # type: ignore[misc]
 
 
 class SshAgent(ProcessInterface):  # type: ignore[misc]
-    """An agent on one host, and the ssh process that holds it."""
+    """An agent on one host, and the ssh process that started it and with which it ends."""
 
     def __init__(
         self, scheduler: str, *, name: str, host: str, secret: Secret, talking: ThreadPoolExecutor
@@ -88,13 +88,16 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         self._last_words = b""
 
     async def start(self) -> None:
-        """Start it and wait until it has joined the scheduler; raises ReplayerError."""
+        """Start the agent and wait until it has joined the scheduler.
+
+        Raises ReplayerError with the reason if it cannot work on its host.
+        """
         loop = asyncio.get_running_loop()
         self.address = await loop.run_in_executor(self._talking, self._start)
         await super().start()
 
     async def close(self) -> None:
-        """End it: close its stdin, and kill what still runs."""
+        """End the agent: close its stdin, and kill the ssh process if that still runs after 1 s."""
         # A thread may be starting ssh just now. It would then wait for an answer that is no longer
         # wanted.
         with self._starting:
@@ -107,7 +110,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
             await super().close()
 
     def ended(self) -> str | None:
-        """Return the last line that its ssh wrote if ssh has ended, else None."""
+        """Return the last line of the ssh process's stderr if ssh has ended, else None."""
         if self._process is None or self._process.poll() is None:
             return None
         return self._reason()
@@ -152,9 +155,9 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         return json.dumps(order).encode() + b"\n"
 
     def _answer(self, process: shell.Conversation) -> reply.Reply:
-        """Return what the agent prints; lines of a login shell before it are skipped.
+        """Return the agent's one line of JSON; lines that a login shell prints before are skipped.
 
-        Raises ReplayerError if no answer came, with ssh's reason.
+        Raises ReplayerError with ssh's message if no such line came in time.
         """
         assert process.stdout is not None
         deadline = time.monotonic() + dask_settings.START_SECONDS
@@ -171,7 +174,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         return answer
 
     def _reason(self) -> str:
-        """Return the last line of stderr, from ssh or from the program that it started."""
+        """Return the last line of ssh's stderr, which ssh or the remote program wrote."""
         assert self._process is not None
         stderr = self._process.stderr
         shell.ended(self._process, within=_LAST_WORDS_SECONDS)
@@ -203,7 +206,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
 async def launched(
     hosts: Sequence[tuple[str, str]], roles: tls.Roles
 ) -> AsyncIterator[SpecCluster]:
-    """Yield a cluster with an agent for each (name, host); the agents end with it."""
+    """Yield Dask's cluster with an agent for each (name, host); they end with the `with` block."""
     security = tls.security(roles.coordinator)
     talking = ThreadPoolExecutor(_CONVERSATIONS, thread_name_prefix="replayer-ssh")
     # Its extensions are for tasks, and one of them sends a pickle to every worker.
@@ -245,7 +248,7 @@ async def _closed(cluster: SpecCluster) -> None:
 
 
 def _cut(cluster: SpecCluster) -> None:
-    """Close every socket that a host that hangs, or a machine that is busy, has left open."""
+    """Close every socket that is still open, because a host hangs or this machine is busy."""
     scheduler = cluster.scheduler
     with contextlib.suppress(Exception):
         scheduler.stop()
@@ -262,6 +265,6 @@ def _cut(cluster: SpecCluster) -> None:
 
 
 def refuse_odd(host: str) -> None:
-    """Raise Impossible if this is not the name of a host, such as `-oProxyCommand=...`."""
+    """Raise Impossible if `host` is not a host's name but something like `-oProxyCommand=...`."""
     if not re.fullmatch(r"[\w\[][\w.@:%\[\]-]*", host):
         raise Impossible(f"{host!r} is not the name of a host, as ssh takes it")

@@ -1,4 +1,8 @@
-"""The state of an agent: one child process at a time, and the lease of its coordinator."""
+"""The state of an agent: its only child process, which does the work, and the lease.
+
+The coordinator, the replayer that commands the agent, renews the lease by heartbeats. When the
+lease expires, the child process is ended.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +31,17 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.25
 _INTERRUPTED_SECONDS = 1.5
 _FIRST_LEASE_SECONDS = 60.0
-"""Until the first heartbeat: other agents may need this long to start."""
+"""The time until the first heartbeat must come: other agents may need this long to start."""
 _OPENING_SECONDS = 2.0
 _HEARD = {"ready", "working"}
-"""States in which the child answers a heartbeat."""
+"""States in which the child process answers heartbeats, so that its silence can be measured."""
 _MOST_BYTES = 4 << 20
 """The limit, in bytes, of the jobs' reports in one answer to a heartbeat."""
 
 
 @dataclass(slots=True)
 class _Processors:
-    """Ticks of all processors of this host, as /proc/stat counts them."""
+    """Ticks of all processors of this host, from /proc/stat, and the agent's own CPU seconds."""
 
     busy: int = 0
     all: int = 0
@@ -45,7 +49,7 @@ class _Processors:
 
     @classmethod
     def now(cls) -> _Processors:
-        """Read these ticks, and the CPU seconds of this process."""
+        """Return the ticks and the CPU seconds of this process so far."""
         try:
             words = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
         except OSError:
@@ -55,7 +59,7 @@ class _Processors:
         return cls(sum(ticks) - idle, sum(ticks), time.process_time())
 
     def since(self, before: _Processors) -> tuple[float | None, float]:
-        """Return the busy share of the processors since `before`, and this process's CPU seconds.
+        """Return the busy share of the processors, and this process's CPU seconds, since `before`.
 
         The share is None if no tick has passed.
         """
@@ -66,7 +70,7 @@ class _Processors:
 
 @dataclass(slots=True)
 class _State:
-    """The known state of the child, changed by the thread that listens to it."""
+    """The state of the child process as last reported; the listening thread changes it."""
 
     name: str = "none"
     kind: str = ""
@@ -76,14 +80,14 @@ class _State:
     result: bytes = b""
     reports: list[bytes] = field(default_factory=list)
     forgotten: int = 0
-    """The number of reports that were fetched and are no longer in the list."""
+    """The number of reports that the coordinator has fetched, so that they were dropped."""
     heard: float = 0.0
     before: _Processors = field(default_factory=_Processors)
     cpu_share: float | None = None
     agent_cpu: float = 0.0
 
     def after(self, taken: int) -> list[bytes]:
-        """Drop the first `taken` reports; return the next ones, up to the limit of one answer."""
+        """Drop the first `taken` of all reports; return the next reports, at most about 4 MiB."""
         known = max(0, taken - self.forgotten)
         del self.reports[:known]
         self.forgotten += known
@@ -96,19 +100,20 @@ class _State:
 
 
 class Lease:
-    """The child of an agent, if it has one, and the lease of the coordinating host."""
+    """The child process of an agent, if it has one, and the lease that heartbeats renew."""
 
     def __init__(self, leave: Callable[[], None], *, ours: bool = True) -> None:
         """Take `leave`, which is called when the work is over or the lease has expired.
 
-        It ends an agent that replayer started, but never a worker of a user's Dask cluster.
+        `leave` ends the agent, or removes replayer from a worker of a user's Dask cluster. `ours`
+        is False for such a worker.
         """
         self._loop = asyncio.get_running_loop()
         self._leave, self._ours = leave, ours
         self._state = _State()
         self._number = 0
         self._kind = ""
-        """The kind of the latest child."""
+        """The kind of the latest child's work: `share` or `run`."""
         self._change = asyncio.Event()
         self._process: shell.Conversation | None = None
         self._pipe: connection.Connection[Any, Any] | None = None
@@ -118,7 +123,7 @@ class Lease:
 
     @property
     def result(self) -> bytes:
-        """Return the packed results; raises ReplayerError if there are none yet."""
+        """Return the child's results as bytes; raise ReplayerError if it is not done."""
         if self._state.name != "done":
             raise ReplayerError("results were asked for before they were there")
         return self._state.result
@@ -130,9 +135,10 @@ class Lease:
             self._send("beat")
 
     async def changed(self, seen: str, seconds: float, taken: float = math.inf) -> None:
-        """Wait until the state differs from `seen`, for at most this many seconds.
+        """Wait until the name of the child's state differs from `seen`, for at most `seconds`.
 
-        For a run, also return as soon as it has sent more than `taken` reports: a user watches it.
+        If the child executes a whole run, also return as soon as it has sent more than `taken`
+        reports, because a user waits for them.
         """
         deadline = self._loop.time() + seconds
         while not self._news(seen, taken) and (left := deadline - self._loop.time()) > 0:
@@ -145,9 +151,10 @@ class Lease:
         return number == self._number
 
     async def begun(self, seconds: float) -> None:
-        """Wait this many seconds, or until another child was begun.
+        """Wait for `seconds`, or until another child is started.
 
-        A coordinator without a child here only renews its lease, so it need not ask more often.
+        This delays the answer to a coordinator that did not start the present child: it only renews
+        the lease, and asks again after each answer.
         """
         before, deadline = self._number, self._loop.time() + seconds
         while self._number == before and (left := deadline - self._loop.time()) > 0:
@@ -161,9 +168,10 @@ class Lease:
         return state.name != seen or (state.kind == worker_process.RUN and fresh)
 
     def said(self, number: int, taken: int) -> dict[str, Any]:
-        """Return the state of that child, and the reports of its jobs after the first `taken`.
+        """Return the answer to a heartbeat: the state of child `number`, and its new reports.
 
-        A coordinator that did not begin the current child gets only {"child": 0}.
+        These are the reports after the first `taken`. If `number` is not that of the present child,
+        the answer is {"child": 0}.
         """
         if number != self._number:
             return {"child": 0}
@@ -187,7 +195,11 @@ class Lease:
         }
 
     async def begin(self, kind: str, work: str, packed: bytes, processes: int) -> int:
-        """Start the child and return its number; raises ReplayerError if one exists."""
+        """Start the child process and return its number; raise ReplayerError if one exists.
+
+        `kind` is "share" or "run", `work` the name of a function, and `packed` its jobs or its
+        order as bytes. `processes` is the number of worker processes of a share.
+        """
         if kind not in {worker_process.SHARE, worker_process.RUN}:
             raise ReplayerError(f"an agent cannot begin a {kind!r}")
         if self._process is not None:
@@ -215,9 +227,10 @@ class Lease:
         return self._number
 
     async def open(self, instant: int) -> int:
-        """Open the barrier at an instant of this host's CLOCK_MONOTONIC; return when it was opened.
+        """Make the child start its jobs at `instant`; return when they really started.
 
-        Raises ReplayerError if the child was not ready, failed, or did not open it.
+        Both are in ns of this host's CLOCK_MONOTONIC. Raises ReplayerError if the child was not
+        ready, failed, or did not start in time.
         """
         if self._state.name != "ready":
             raise ReplayerError(
@@ -230,11 +243,11 @@ class Lease:
         return self._state.opened
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """Ask the child to stop in order, as that signal does."""
+        """Make the child send itself this signal, so that it cleans up and stops."""
         self._send("interrupt", number)
 
     async def end(self) -> None:
-        """End the child; one that executes a run gets a moment to clean up first."""
+        """End the child, if there is one; if it executes a run, it first gets 1.5 s to clean up."""
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             return
@@ -250,7 +263,7 @@ class Lease:
         pipe.close()
 
     def leave(self) -> None:
-        """End the agent, a moment after its answer."""
+        """End the agent a moment later, so that its answer is still sent."""
         self._loop.call_later(0.05, self._leave)
 
     def stop(self) -> None:

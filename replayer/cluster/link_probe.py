@@ -1,4 +1,7 @@
-"""The link to a database server from another host: round-trip times and bytes per second."""
+"""The network between a client host and a database server: round trip and bytes per second.
+
+The measurement runs on the client host.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _BLOCK = f"SELECT repeat('x', {_BLOCK_BYTES})"
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The speed of one connection."""
+    """The speed of one connection to a database server."""
 
     trip_seconds: float
     """The median round trip of statements that return almost nothing."""
@@ -33,7 +36,10 @@ class Reach:
 
 @distributable
 def measured(connector: Connector, _: Elsewhere) -> Reach:
-    """Connect, measure the smallest statement, then a large result; raises ReplayerError."""
+    """Connect; measure the time of the smallest statement, then the speed of large results.
+
+    Raises ReplayerError if the server does not answer.
+    """
     with contextlib.closing(driver.connect(connector)) as connection:
         cursor = connection.cursor()
         trips = [_timed(cursor, _NOTHING) for _ in range(_TRIPS)]

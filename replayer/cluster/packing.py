@@ -1,9 +1,9 @@
 """Jobs, reports and results as bytes: plain values, and replayer's dataclasses with their fields.
 
 Nothing is pickled, so data from another host can only become a value. A class is looked up by its
-name in replayer's own modules; it must be a dataclass, a NamedTuple or an enum. Its fields are set,
-and none of its code runs. Functions are never sent: a work function is requested by its name, and
-must have been marked with `workers.distributable`.
+name in replayer's own modules, and must be a dataclass, a NamedTuple or an enum. Only its fields
+are set; no constructor is called. Functions are never sent: a work function is requested by its
+name, and must have been marked with `workers.distributable`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from replayer.errors import ReplayerError
 from replayer.watch.workers import is_distributable
 
 PACKAGES = {"replayer"}
-"""Top-level packages whose classes and work functions may be named."""
+"""Top-level packages whose classes and work functions another host may name."""
 
 _FIELDS, _ENUM, _TUPLE, _SET, _FROZEN, _ARRAY, _NUMPY, _INTEGER, _OTHER, _NAMED = range(10)
 _TEXTS: Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
@@ -43,11 +43,11 @@ _PLAIN: Mapping[str, type | tuple[type, ...]] = {
     "str": str,
     "bytes": bytes,
 }
-"""The types of value that a field with this annotation may hold."""
+"""Annotation of a field -> the types that its value may have."""
 
 
 def pack(value: Any) -> bytes:
-    """Return a value as bytes; raises ReplayerError for one that cannot be sent."""
+    """Return a value as bytes; raise ReplayerError for a type that cannot be sent."""
     try:
         packed: bytes = msgpack.packb(value, default=_encoded, strict_types=True, use_bin_type=True)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -56,7 +56,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return the value that another host packed; raises ReplayerError for other bytes."""
+    """Return the value that `pack` turned into these bytes; raise ReplayerError for other bytes."""
     try:
         return msgpack.unpackb(data, ext_hook=_decoded, strict_map_key=False)
     except ReplayerError:
@@ -68,7 +68,7 @@ def unpack(data: bytes) -> Any:
 
 
 def name_of(work: Callable[..., Any]) -> str:
-    """Return the name by which another host finds a work function.
+    """Return `module:function`, the name by which another host finds a work function.
 
     Raises ReplayerError if the function is not marked as distributable.
     """
@@ -81,7 +81,10 @@ def name_of(work: Callable[..., Any]) -> str:
 
 
 def work_of(name: str) -> Callable[..., Any]:
-    """Return the work function of that name; raises ReplayerError for anything else."""
+    """Return the work function with the name `module:function`.
+
+    Raises ReplayerError if there is none, or if it is not marked as distributable.
+    """
     work = _looked_up(name)
     if not (callable(work) and is_distributable(work)) or isinstance(work, type):
         raise ReplayerError(f"{name} was asked for by another host, and is not work of replayer's")

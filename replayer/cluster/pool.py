@@ -1,9 +1,9 @@
 """A worker pool whose processes are on several hosts, with the interface of `WorkerPool`.
 
-Jobs are dealt to the hosts round robin; on each host a `watch.workers.WorkerPool` does its share.
-All hosts agree on one instant for the start: each sleeps until then by its own clock, whose offset
-was measured. A result or report that carries instants of CLOCK_MONOTONIC has a method
-`moved(by_ns)`; the pool calls it to convert them to the clock of this host.
+Jobs are distributed to the hosts in turn; a `watch.workers.WorkerPool` on each host does the host's
+share. All jobs start at one agreed instant: each host sleeps until then by its own clock, whose
+offset from this host's clock was measured. A result or report with instants of CLOCK_MONOTONIC has
+a method `moved(by_ns)`, which the pool calls to convert these instants to this host's clock.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from replayer.watch.workers import Awaited, Work
 
 _AHEAD_SECONDS = 2.0
-"""The start is agreed on this long ahead: 64 hosts receive it within a second."""
+"""The start is this long after its announcement, which reaches 64 hosts within a second."""
 _OPEN_SECONDS = 6.0
 _KEPT = 64
-"""The number of last reports that are kept of each host, to be reported if the host is lost."""
+"""The number of each host's latest reports that are kept, for use if the host is lost."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """The share of one host."""
+    """One host's share of the jobs, and its results."""
 
     member: Member
     numbers: list[int]
@@ -49,19 +49,19 @@ class _Part:
 
     @property
     def opened_ns(self) -> int | None:
-        """Return when it began, in ns of this host's clock; None if unknown."""
+        """Return when the host's jobs started, in ns of this host's clock; None if unknown."""
         if self.clock is None or self.opened_there is None:
             return None
         return self.clock.here(self.opened_there)
 
     @property
     def moved_ns(self) -> int:
-        """Return the nanoseconds to add to its instants, to convert them to this host's clock."""
+        """Return the ns to add to an instant of that host's clock to get this host's clock."""
         return (self.opened_ns or 0) - (self.opened_there or 0)
 
 
 class ClusterPool:
-    """Jobs dealt round robin to hosts; on each host, a part of `processes` does them."""
+    """Jobs distributed in turn to hosts, on which `processes` processes in all do them."""
 
     def __init__(
         self,
@@ -104,22 +104,22 @@ class ClusterPool:
 
     @property
     def shares(self) -> tuple[HostShare, ...]:
-        """Return each host's share, also that of a lost host."""
+        """Return the share of each host with a job, also that of a lost host."""
         return tuple(self._share(part) for part in self._parts)
 
     @property
     def partial(self) -> dict[str, tuple[Any, ...]]:
-        """Return the last reports of each host, by its name."""
+        """Return name of host -> its latest reports, at most 64."""
         return {part.member.name: tuple(part.reports) for part in self._parts}
 
     @property
     def first_done_ns(self) -> int | None:
-        """Return when the first job was done, by this host's clock; None if no job was."""
+        """Return when the first job was done, in ns of this host's clock; None without results."""
         return min((_here(part, part.done[1]) for part in self._parts if part.done), default=None)
 
     @property
     def last_done_ns(self) -> int | None:
-        """Return when the last job was done, by this host's clock; None if no job was."""
+        """Return when the last job was done, in ns of this host's clock; None without results."""
         return max((_here(part, part.done[2]) for part in self._parts if part.done), default=None)
 
     def ready(self, timeout: float = 60.0) -> None:
@@ -159,7 +159,7 @@ class ClusterPool:
         return self.opened_ns
 
     def reports(self, timeout: float = 1.0) -> Iterator[Any]:
-        """Yield the reports of the jobs until all are done, and None after a silent `timeout` (s).
+        """Yield the jobs' reports until all are done; None after `timeout` seconds without one.
 
         Raises HostLost for a lost host, ReplayerError if a job failed.
         """
@@ -174,7 +174,7 @@ class ClusterPool:
                 yield None
 
     def results(self, timeout: float | None = None) -> list[Any]:
-        """Wait until all are done and return their results in the order of the jobs.
+        """Wait until all jobs are done and return their results in the order of the jobs.
 
         Raises ReplayerError after `timeout` seconds or if a job failed, HostLost for a lost host.
         """
@@ -213,9 +213,10 @@ class ClusterPool:
         return all(part.member.state == "done" for part in self._parts)
 
     def _listen(self, timeout: float | None) -> bool:
-        """Wait for an event; return whether there was one within `timeout` seconds.
+        """Wait for news from a host; return whether any came within `timeout` seconds.
 
-        Raises HostLost or ReplayerError if a host was lost or has failed.
+        Raises HostLost if a host is lost, and ReplayerError if a host failed or the awaited server
+        is silent.
         """
         awaited = self._awaited
         self._refuse_failed()
@@ -235,7 +236,7 @@ class ClusterPool:
                 self._said.append(report)
 
     def _refuse_failed(self) -> None:
-        """Raise the loss or failure of the first host that has one."""
+        """Raise HostLost or ReplayerError for the first host that is lost or has failed."""
         for part in self._parts:
             member = part.member
             if member.lost:
@@ -282,7 +283,10 @@ class ClusterPool:
 
 
 def _dealt(members: Sequence[Member], jobs: Sequence[Any], processes: int) -> Iterator[_Part]:
-    """Deal job i to host i modulo their number, and the processes in proportion to the jobs."""
+    """Yield each host's part: of n hosts, host i % n gets job i.
+
+    The number of its processes is in proportion to its jobs, and at least 1.
+    """
     many = len(members)
     for place, member in enumerate(members):
         numbers = list(range(place, len(jobs), many))
@@ -305,7 +309,10 @@ def _done(part: _Part) -> tuple[Any, ...]:
 
 
 def _whole(done: Any, part: _Part) -> tuple[Any, ...]:
-    """Return the results of a host; raise ReplayerError if they do not match its jobs."""
+    """Return (results, first end, last end, CPU seconds, bytes read) as a host sent them.
+
+    Raises ReplayerError if they have another form, or not one result for each job.
+    """
     match done:
         case (list() as results, int() | None, int() | None, (a, b), int()) if len(results) == len(
             part.numbers
@@ -326,6 +333,6 @@ def _ppm(ratio: float | None) -> float | None:
 
 
 def _moved(value: Any, by_ns: int) -> Any:
-    """Return a result or report with its instants, if any, on this host's clock."""
+    """Return a result or report with `by_ns` added to its instants, if it has any."""
     move = getattr(value, "moved", None)
     return move(by_ns) if callable(move) else value

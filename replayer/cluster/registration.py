@@ -24,7 +24,10 @@ _STDIN, _STDOUT, _STDERR = range(3)
 
 
 async def live(order: dict[str, Any]) -> None:
-    """Join the scheduler, print the address, and stay until stdin ends or the lease expires."""
+    """Join the scheduler and print the agent's address; then work, and end this process.
+
+    It ends when stdin or the scheduler ends, or when the lease expires.
+    """
     loop, left = asyncio.get_running_loop(), asyncio.Event()
     threading.Thread(target=_await_end, args=(loop, left), daemon=True).start()
     tls.without_pickles()
@@ -45,7 +48,10 @@ async def live(order: dict[str, Any]) -> None:
 
 
 def _candidates(order: dict[str, Any]) -> list[tuple[str, int]]:
-    """Return possible addresses of the scheduler, the likeliest first: the one ssh came from."""
+    """Return possible addresses of the scheduler as (host, port), the likeliest first.
+
+    These are 127.0.0.1 on the same network, then the address from which ssh came.
+    """
     by_ssh = os.environ.get("SSH_CONNECTION", "").split()[:1]
     same = ["127.0.0.1"] if order.get("network") == remote_calls.network() else []
     hosts = dict.fromkeys([*same, *by_ssh, *order["candidates"]])
@@ -53,7 +59,7 @@ def _candidates(order: dict[str, Any]) -> list[tuple[str, int]]:
 
 
 def _route(candidates: Sequence[tuple[str, int]], context: SSLContext) -> tuple[str, str]:
-    """Return the scheduler's address, and the own IP address from which it can be reached.
+    """Return the scheduler's address, and this host's IP address in the connection to it.
 
     Raises ReplayerError if no candidate (host, port) can be reached.
     """
@@ -80,7 +86,7 @@ def _bracketed(host: str) -> str:
 async def _joined(
     scheduler: str, own: str, name: str, security: Security, leave: Callable[[], None]
 ) -> AgentWorker:
-    """Return the worker when the scheduler knows it."""
+    """Start an agent's worker at the IP address `own`; return it when it is registered."""
     with dask_settings.scratch() as folder:
         worker = AgentWorker(
             scheduler,

@@ -1,6 +1,7 @@
 """The operations of an agent, with plain values as arguments and answers.
 
-`ask(op, **arguments)` of hosts.py ends in `answer(agent, op, arguments)` here, on the other host.
+`Hosts.ask(name, op, **arguments)` on the coordinating host makes the agent on the other host call
+`answer(working, op, arguments)`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from replayer.cluster.lease import Lease
 
 BEAT_SECONDS = 0.9
-"""An answer to a heartbeat waits this long for news, in seconds."""
+"""An agent without news delays its answer to a heartbeat by this many seconds."""
 PIECE = 8 << 20
-"""Bytes of results that are sent in one message."""
+"""The most bytes of results that are sent in one message."""
 _CACHES = "/proc/sys/vm/drop_caches"
 
 
@@ -45,14 +46,14 @@ class HostDescription:
     hostname: str
     boot_id: str
     machine: str
-    """The boot id and the network namespace: together they identify the network.
+    """The boot id and the network namespace, as returned by `network()`.
 
-    Networks of containers on the same kernel differ in their namespace.
+    The boot id alone is not enough: containers on the same kernel may have separate networks.
     """
     cores: int
     memory_bytes: int
     free_bytes: int
-    """Free space in its folder for temporary files."""
+    """The free space in the host's folder for temporary files."""
     uid: int
     may_drop_caches: bool
     may_make_cgroups: bool
@@ -121,7 +122,7 @@ def digest() -> str:
 
 
 async def answer(working: Lease, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to one operation, or {"error": sentence}."""
+    """Execute one operation and return its answer, or {"error": sentence} if it failed."""
     if op == "ping":
         return {"ns": time.monotonic_ns()}
     operation = _OPERATIONS.get(op)

@@ -1,4 +1,4 @@
-"""A line of JSON, the answer of a program on another host by ssh, checked before use."""
+"""Read and check the answer of a program that ssh started on another host: one line of JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PIECE = 1 << 16
 
 
 class Strange(ReplayerError):
-    """The received data is not a valid answer of a replayer."""
+    """The error that received data is not a valid answer of replayer."""
 
 
 class Reply(dict[str, Any]):
@@ -28,10 +28,10 @@ class Reply(dict[str, Any]):
 
 
 def read(fd: int, mark: bytes, seconds: float | None) -> Reply | None:
-    """Return the answer that begins with a mark; None if none came before the end, or in time.
+    """Read `fd` until a line that begins with `mark`; return the JSON object after the mark.
 
-    Reads from `fd` for at most `seconds`. Raises Strange if the answer is not a JSON object, and if
-    more than the allowed number of bytes came.
+    Returns None if the input ends, or `seconds` pass, before that; None waits forever. Raises
+    Strange if the line contains no JSON object, or if too many bytes came.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     begun, passed, marked = bytearray(), 0, False

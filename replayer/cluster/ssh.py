@@ -9,7 +9,10 @@ from pathlib import Path
 
 
 def words() -> list[str]:
-    """Return the ssh command: $REPLAYER_SSH, or the system's ssh; it asks the user nothing."""
+    """Return the words of the ssh command: $REPLAYER_SSH, or the system's ssh, and options.
+
+    With these options ssh never asks the user for a password.
+    """
     command = shlex.split(os.environ.get("REPLAYER_SSH", "ssh"))
     return [*command, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
 
@@ -17,9 +20,10 @@ def words() -> list[str]:
 def remote(command: str, variable: str) -> str:
     """Return the shell command that runs one of replayer's commands on another host.
 
-    It works in sh, csh and fish. If `variable` is set on this host, its value is the command that
-    starts `replayer` there. Otherwise the script tries the `replayer` next to the Python of the
-    same path, then that Python itself, if it has replayer installed, and then PATH.
+    It works in sh, csh and fish. If the environment variable `variable` is set on this host, its
+    value is returned instead. Otherwise the shell command looks for replayer on the other host: it
+    tries `replayer` in the folder of this host's Python, then Python at this path if it has
+    replayer installed, then `replayer` in PATH.
     """
     own = os.environ.get(variable, "")
     if own:

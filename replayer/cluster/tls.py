@@ -1,8 +1,8 @@
 """The certificates by which the processes of one run authenticate each other.
 
-Each process has its own certificate and key. From the other end of a connection it accepts only the
-certificates that it was given. An agent is given those of its commanders, so no agent can command
-another. Pickles are refused, except those of plain values.
+Each process has its own certificate and key. At the other end of a connection it accepts only the
+certificates that it was given. An agent is given only those of the processes that may command it,
+so no agent can command another. Pickles are refused, except those of plain values.
 """
 
 import datetime as dt
@@ -25,32 +25,35 @@ from distributed.security import Security
 from replayer.cluster.dask_settings import Secret
 
 _OUTLIVES = dt.timedelta(days=2)
-"""A certificate is valid from before now to after: clocks of hosts may be wrong by hours."""
+"""A certificate is valid from this long before now: clocks of hosts may be wrong by hours.
+
+It is valid until 15 times as long after now.
+"""
 _PLAIN = {kind.__name__: kind for kind in (bytes, bytearray, str, int, float, bool, tuple, list)}
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The pairs of certificate and key of one run."""
+    """The certificates and keys of all processes of one run."""
 
     coordinator: Secret = field(repr=False)
-    """The pair of the process that starts the agents, and of the scheduler in it."""
+    """Certificate and key of the process that starts the agents and has the scheduler."""
     delegate: Secret = field(repr=False)
-    """The pair of a run that is sent to the database's host and commands the clients from there."""
+    """Certificate and key of a run on the database's host, from where it commands the clients."""
     agents: dict[str, Secret] = field(repr=False)
-    """The pairs of the agents, by name."""
+    """Name of agent -> its certificate and key."""
 
     def toward(self, agent: str) -> Secret:
-        """Return the coordinator's pair for a connection to one agent, and to no other."""
+        """Return the coordinator's certificate and key, for connections to this agent only."""
         return replace(self.coordinator, authority=self.agents[agent].certificate)
 
     def delegated(self, agent: str) -> Secret:
-        """Return the delegate's pair for a connection to one agent, and to no other."""
+        """Return the delegate's certificate and key, for connections to this agent only."""
         return replace(self.delegate, authority=self.agents[agent].certificate)
 
 
 def new_roles(agents: Iterable[str]) -> Roles:
-    """Return new pairs for a coordinator, its delegate and its agents."""
+    """Return new certificates and keys for a coordinator, its delegate and the named agents."""
     coordinator, delegate = new_secret(), new_secret()
     commanding = f"{coordinator.certificate}{delegate.certificate}"
     each = {name: replace(new_secret(), authority=commanding) for name in agents}
@@ -63,7 +66,8 @@ def new_roles(agents: Iterable[str]) -> Roles:
 def new_secret() -> Secret:
     """Return a new self-signed certificate, which cannot sign others, and its key.
 
-    Dask's Security.temporary is not used: its certificate becomes valid now, by this host's clock.
+    Dask's Security.temporary is not used, because its certificate is valid from now on: a host
+    whose clock is behind would refuse it.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     # OpenSSL looks up a trusted certificate by this name.
@@ -94,9 +98,9 @@ def new_secret() -> Secret:
 
 @functools.cache
 def security(secret: Secret | None) -> Security:
-    """Return Dask's security object for it; the key stays in memory, not in a temporary folder.
+    """Return Dask's security object for a certificate; its key is kept in memory, not on disk.
 
-    None means no encryption, which is only for processes of this host.
+    For None, the object allows connections without encryption, which are only used on this host.
     """
     if secret is None:
         return Security(require_encryption=False)
@@ -113,7 +117,7 @@ def security(secret: Secret | None) -> Security:
 
 @functools.cache
 def _in_memory(text: str) -> str:
-    """Return the path of a file in memory that only this process has, and that no folder lists."""
+    """Write a text to a new file in memory and return its path, valid in this process only."""
     fd = os.memfd_create("replayer", os.MFD_CLOEXEC)
     os.write(fd, text.encode())
     return f"/proc/self/fd/{fd}"
@@ -133,7 +137,7 @@ class _Plain(stdlib_pickle.Unpickler):
     """An unpickler that allows only the types of plain values."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return such a type; raises ValueError for anything else."""
+        """Return a type of plain values, such as `bytes`; raise ValueError for any other name."""
         if module == "builtins" and name in _PLAIN:
             return _PLAIN[name]
         raise ValueError(f"replayer takes no {module}.{name} that another host has pickled")

@@ -1,9 +1,9 @@
-"""The process that does the work of an agent: a share of a pool, or a whole run.
+"""The child process of an agent, which does its work: a share of a pool's jobs, or a whole run.
 
-The agent itself only communicates, so that it answers even if the work keeps its host busy. This
-process ends with its agent. If the agent dies, the kernel sends a signal. If the agent passes on no
+The agent itself only communicates, so that it answers even if the work keeps the host busy. This
+process ends with its agent: if the agent dies, the kernel sends a signal. If the agent forwards no
 heartbeat for some seconds, because it is stopped or cut off, this process ends by itself, and kills
-the stopped agent as well.
+the agent as well.
 
 The messages in the pipe are msgpack, one list for each message. A share calls `work(job, barrier,
 report)` for every job, in a WorkerPool; a run calls `work(order, Elsewhere)`.
@@ -37,18 +37,22 @@ SHARE, RUN = "share", "run"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that the coordinating host may send."""
 _SPIN_NS = 200_000
-"""Short: several agents on one host would wait for each other."""
+"""The last part of a wait, in which a thread spins.
+
+It is short, because several agents on one host would otherwise wait for each other.
+"""
 _READY_SECONDS = 3600.0
-"""Long: the coordinator decides how long it waits."""
+"""A limit that is never reached: the coordinator decides how long it waits for this process."""
 _GRACE_SECONDS = 1.5
-"""The time that a run gets to clean up when no process waits for it any more."""
+"""The time that a run has to clean up when the agent or the heartbeats have ended."""
 _LOOK_SECONDS = 0.25
 
 
 def main(pipe: connection.Connection[Any, Any], agent: int, *, ours: bool) -> None:
-    """Run as the process: wait for the order, execute it, and send the outcome.
+    """Wait for an order of the agent, execute it, and send the outcome.
 
-    An agent that is not ours (a worker of a user's Dask cluster) is never ended.
+    `agent` is the agent's process id. `ours` is False if the agent is a worker of a user's Dask
+    cluster, which is never killed.
     """
     workers.die_with(agent, signal.SIGTERM)
     os.set_inheritable(pipe.fileno(), False)
@@ -75,7 +79,7 @@ def main(pipe: connection.Connection[Any, Any], agent: int, *, ours: bool) -> No
 
 
 def _share(line: AgentPipe, work: str, packed: bytes, processes: int) -> None:
-    """Do a share of a pool's jobs."""
+    """Do a share of a pool's jobs: prepare, start when ordered, send reports and results."""
     with WorkerPool(packing.work_of(work), packing.unpack(packed), processes=processes) as pool:
         pool.ready(_READY_SECONDS)
         line.send("ready")
@@ -93,10 +97,10 @@ def _share(line: AgentPipe, work: str, packed: bytes, processes: int) -> None:
 
 @contextlib.contextmanager
 def _first_in_line() -> Iterator[None]:
-    """Give this thread a processor as soon as it wakes, if the system allows that.
+    """Give this thread real-time priority in the `with` block, if the system allows that.
 
-    On a busy host it would wait some milliseconds for one, and its workers would start later than
-    those of other hosts.
+    Otherwise the thread of a busy host would wait some milliseconds for a processor, and the host's
+    jobs would start later than those of other hosts.
     """
     before = os.sched_getscheduler(0)
     with contextlib.suppress(OSError):
@@ -109,7 +113,7 @@ def _first_in_line() -> Iterator[None]:
 
 
 def _sleep_until(instant_ns: int) -> None:
-    """Sleep until that instant of CLOCK_MONOTONIC; spin for the last moment.
+    """Sleep until an instant of CLOCK_MONOTONIC; spin for the last 0.2 ms.
 
     Raises ReplayerError if the instant has passed already.
     """
@@ -136,27 +140,27 @@ def _interrupt(number: int) -> None:
 
 
 class Elsewhere:
-    """The link from a run's function to the host that requested it."""
+    """The link from a run's function to the host that requested the run."""
 
     def __init__(self, line: AgentPipe) -> None:
         self._line = line
 
     def say(self, value: Any) -> None:
-        """Send a value to that host; values arrive in order."""
+        """Send a value to the host that requested the run; values arrive in order."""
         self._line.say(value)
 
     def say_bytes(self, data: bytes) -> None:
-        """Send bytes to that host."""
+        """Send bytes to the host that requested the run."""
         self._line.say(data)
 
 
 class AgentPipe:
-    """The pipe to the agent, and the messages that it has delivered."""
+    """The pipe to the agent, and the orders that have arrived through it."""
 
     def __init__(self, pipe: connection.Connection[Any, Any], agent: int | None) -> None:
-        """Take the pipe, and the process id of the agent; None if the agent must never be ended.
+        """Take the pipe, and the process id of the agent.
 
-        The agent is ended if it passes on no heartbeats.
+        An agent that forwards no heartbeats is killed. If `agent` is None, it is never killed.
         """
         self._pipe = pipe
         self._agent = agent
@@ -181,7 +185,7 @@ class AgentPipe:
         self.send("said", packing.pack(value))
 
     def failed(self, sentence: str, error: BaseException) -> None:
-        """Send the reason why there will be no result."""
+        """Send the agent the reason why there will be no result."""
         self.send("failed", sentence, "".join(traceback.format_exception(error)))
 
     def _listen(self) -> None:
@@ -204,7 +208,7 @@ class AgentPipe:
         self.orders.put((kind, work, packed, processes))
 
     def _watch(self) -> None:
-        """End everything when no message has arrived for the length of a lease."""
+        """End agent and this process when no message has arrived for LEASE_SECONDS."""
         while time.monotonic() - self._heard < LEASE_SECONDS:
             time.sleep(_LOOK_SECONDS)
         if os.getppid() == self._agent:

@@ -1,15 +1,15 @@
 """Collectors that watch a step: one file or folder each, of two kinds.
 
-A copied collector reads the kernel's files. It has a docstring, `FILES` (paths below the host's
-root, such as `proc/stat`) and `parse(samples, device) -> Columns`. `SHEET` and `PANEL` define which
-columns the report and the page show. Without them the report shows all columns, and the page draws
-the first.
+For a copied collector, the sampler copies files of the kernel, which are parsed after the step. The
+collector has a docstring, `FILES` (paths below the host's root, such as `proc/stat`) and
+`parse(samples, device) -> Columns`. `SHEET` and `PANEL` define which columns the report and the
+page show. Without them the report shows all columns, and the page draws the first.
 
 An active collector runs its own measurement during the step. It has a docstring and `begin(scene)
--> Recording`, which raises Skip with the reason if the machine does not allow it. `VERBS` are the
-verbs that it runs on the engine (`CollectorContext.ask`). `BY_DEFAULT = False` leaves it out unless
-it is requested by name. Events outside the measured window are never counted: a recording is cut to
-the window afterwards.
+-> Recording`, which raises Skip with the reason if the machine does not allow the measurement.
+`VERBS` are the engine's SQL files that it runs (`CollectorContext.ask`). `BY_DEFAULT = False`
+leaves it out unless it is requested by name. Events outside the measured window are never counted:
+a recording is cut to the window afterwards.
 """
 
 import time
@@ -31,11 +31,11 @@ class Sample(NamedTuple):
 
 
 Columns = Mapping[str, Sequence[float]]
-"""sysstat's own column name -> one value per interval between two samples."""
+"""Name of column, such as `r/s` -> one value per interval between two samples."""
 
 
 class CollectorColumns(NamedTuple):
-    """The line of a report: averages over the measured window."""
+    """A collector's line in the report: averages over the measured window."""
 
     title: str
     """`{device}` and `{time}` stand for the data's device and the length of the window."""
@@ -44,35 +44,36 @@ class CollectorColumns(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A diagram over time on the page.
+    """A diagram over time on the page of results.
 
-    Panels with the same title are drawn as one; a line that several have is taken from the first.
+    Panels with the same title are drawn as one diagram. If several of them have the same line, the
+    line of the first panel is drawn.
     """
 
     title: str
     lines: tuple[tuple[str, str], ...]
-    """(column, its label)."""
+    """(name of the column, label) of each line of the diagram."""
     stacked: bool = False
     order: int = 9
     """The position on the page, from top to bottom."""
 
 
 class Collector(Protocol):
-    """A collector module with a default for each member that it leaves out.
+    """The members of a collector module; a value here is the default of a missing member.
 
-    It has `FILES` and `parse`, or it has `begin`.
+    A module has either `FILES` and `parse`, or `begin`.
     """
 
     FILES: tuple[str, ...] = ()
     """Paths below the host's root that the sampler copies, such as `proc/stat`."""
     SHEET: CollectorColumns | None = None
-    """The line of a report; None for all columns."""
+    """The collector's line in the report; None for all columns."""
     PANEL: Panel | None = None
-    """The panel on the page; None for the first column."""
+    """The collector's diagram on the page; None for one of its first column."""
     VERBS: tuple[str, ...] = ()
-    """The verbs that it runs on the engine (`CollectorContext.ask`)."""
+    """The engine's SQL files that the collector runs (`CollectorContext.ask`)."""
     BY_DEFAULT: bool = True
-    """False if it watches only when it is requested by name."""
+    """False if the collector watches only when it is requested by name."""
 
     def parse(self, samples: Sequence[Sample], device: str | None) -> Columns:
         """Turn n samples into n - 1 values per column; `device` is the data's block device."""
@@ -87,7 +88,7 @@ FACE = Collector
 
 
 Ask = Callable[[str], Sequence[Mapping[str, Any]]]
-"""A function that runs a verb of the engine by its name and returns its rows."""
+"""A function that runs a verb, one of the engine's SQL files, by its name and returns its rows."""
 
 
 @dataclass(frozen=True)
@@ -98,51 +99,52 @@ class CollectorContext:
     device: str | None
     """The data's block device."""
     folder: Path
-    """A private folder, in memory if the machine has a tmpfs; removed after `cut`.
+    """A private folder, in memory if possible; it is removed after the last `cut`.
 
-    If replayer was killed, a later recovery ends the programs that have this path in their
-    arguments.
+    If replayer was killed, a later recovery ends the programs that have a path in this folder among
+    their arguments.
     """
     server: Callable[[], Sequence[int]]
-    """Return the living processes of the server, the main one first; [] if none is known here."""
+    """Return the ids of the server's processes, the main one first; [] if none is known here."""
     own: Callable[[], Sequence[int]]
-    """Return replayer's processes: this one and its descendants, including the server's."""
+    """Return the ids of this process and of its descendants, which may include the server's."""
     ask: Ask | None = None
-    """Run a verb of the engine over this collector's own connection; None without a database.
+    """Run a verb (SQL file) of the engine over the collector's own connection; None if no database.
 
     The connection is made at the first use, and only one thread at a time may use it. Raises Skip
-    for a verb that the engine lacks and ReplayerError for a server that does not answer; the next
-    call connects again.
+    if the engine lacks the verb, and ReplayerError if the server does not answer; the next call
+    then connects again.
     """
     control: Callable[[], Collection[int]] = frozenset
-    """Return the server's ids of those own connections that control a step, or do its work."""
+    """Return the server's ids of the own connections that control a step or do its work."""
     watching: Callable[[], Collection[int]] = frozenset
     """Return the server's ids of the collectors' connections, which do none of the work."""
     opening: Callable[[], int] = int
-    """Return how many connections are being made that are in neither of these two yet."""
+    """Return how many connections are being made whose ids `control` and `watching` still lack."""
     clock: Callable[[], int] = time.monotonic_ns
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Seconds for which threads were seen in one state."""
+    """Seconds for which threads were seen with one combination of state and wait."""
 
     letter: str
-    """The kernel's letter: S or D sleeps, R runs or waits for a processor."""
+    """The kernel's letter for the state: S or D sleeps, R runs or waits for a processor."""
     wait: str
     """The name of the session's wait, as the server reports it, "" for none."""
     part: str
-    """The kind of this wait: device, log, lock, client, other; "" for none of them."""
+    """The kind of the wait: device, log, lock, client or other; "" without a wait."""
     still: bool
-    """True if the thread slept from before the server was asked until after its answer."""
+    """True if the thread slept from before the server was asked until after the server's answer."""
     seconds: float
 
 
 @dataclass(frozen=True)
 class ThreadTimes:
-    """The kernel's counts for threads over the spans in which each was observed, in seconds.
+    """The kernel's counts for the observed threads, each over the span in which it was observed.
 
-    User and system time divide the running time in proportion to the kernel's ticks.
+    All are in seconds: `span` is observed time, `ran` on a processor, `queued` waiting for one.
+    `user` and `system` are processor time in whole ticks of the kernel.
     """
 
     span: float
@@ -164,11 +166,11 @@ class WaitSamples:
     asked: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(wait, part) -> the average number of sessions with this wait, as the server reports it."""
     threads: int = 0
-    """The number of threads that the kernel was asked about, too; 0 for a remote server."""
+    """The number of threads whose state the kernel was asked for; 0 for a remote server."""
     observations: int = 0
     observed: tuple[Observed, ...] = ()
     times: ThreadTimes | None = None
-    """None without observations."""
+    """The kernel's counts for the observed threads; None if no thread was observed."""
     counted: bool = True
     """True if this kernel counts how long each thread runs and waits for a processor."""
     missing: str = ""
@@ -181,7 +183,7 @@ class WaitSamples:
     untraced: str = ""
     """The reason why there are no traces, as part of a sentence."""
     throttled: float = 0.0
-    """Share of the periods of a CPU quota in which it was used up; 0 without a quota."""
+    """Share of a CPU quota's periods in which the quota was used up; 0 without a quota."""
     cores: int = 0
     """The number of processors that the threads may run on; 0 if not known."""
 
@@ -191,13 +193,13 @@ class WindowRecording:
     """The part of a recording that lies in one window."""
 
     columns: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
-    """Counters as points of (clock in ns, total): they become columns of rates per second."""
+    """Name of counter -> points (clock in ns, total); they become a column of rates per second."""
     tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """Name -> rows, all with the same keys."""
+    """Name of table -> rows, all with the same keys."""
     profile: StackProfile | None = None
     waits: WaitSamples | None = None
     used: Mapping[str, CpuSeconds] = field(default_factory=dict)
-    """`server`, `client` -> CPU seconds in the window."""
+    """`server` or `client` -> CPU seconds that its processes used in the window."""
     notes: tuple[str, ...] = ()
     """Sentences for the report."""
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -207,22 +209,25 @@ class WindowRecording:
 class Recording(Protocol):
     """The running recording of an active collector.
 
-    It may have `prepare() -> None`, called once just before the first edge of a window, for work
-    that takes longer than a mark may: none of this work is in the window.
+    It may have `prepare() -> None`, which is called once just before the first edge of a window. It
+    is for slow work, so that `mark` can return at once and none of this work is in the window.
     """
 
     def mark(self, clock_ns: int) -> None:
-        """Record an edge of a window, and return at once.
+        """Record an edge of a window at `clock_ns` (CLOCK_MONOTONIC), and return at once.
 
-        It is called after the sampler's own copy. The first call is the moment to begin expensive
-        work.
+        The sampler calls it after its own copy of the kernel's files. Expensive watching should
+        begin at the first call.
         """
         ...
 
     def end(self) -> float:
-        """Stop everything, within 5 s; always called, once. Return the CPU seconds it cost."""
+        """Stop recording within 5 s; return the CPU seconds that it cost. It is called once."""
         ...
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return the part between two marks, after `end`; raise ReplayerError if there is none."""
+        """Return the recording between two marks; it is called after `end`.
+
+        Raises ReplayerError with the reason if nothing was recorded.
+        """
         ...

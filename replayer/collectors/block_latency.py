@@ -1,12 +1,12 @@
 """Latency of the data's device: a histogram of its requests each second, by bpftrace.
 
-It watches the kernel's tracepoints `block_rq_issue` and `block_rq_complete`. The time is the
-device's own: from the instant when a request was given to its driver until its end, without the
-queue before. Every sixteenth request is timed, chosen by its place on the device: timing one took
-the kernel 1.2 us as measured, skipping one 0.12 us. Buckets are powers of two, in microseconds. If
-bpftrace cannot work, diskstats still has the mean time of each second.
+bpftrace watches the kernel's tracepoints `block_rq_issue` and `block_rq_complete`. The latency is
+that of the device: from the instant at which a request was given to the device's driver until its
+end, without the time in the queue before. About one request of sixteen is timed, chosen by its
+place on the device: to time one took the kernel 1.2 us, to skip one 0.12 us. Buckets are powers of
+two, in microseconds. If bpftrace cannot work, diskstats still has the mean time of each second.
 
-The rows are those of `block_latency.seconds`: seconds that lie entirely in the window.
+The table is `block_latency.seconds`. Its rows are the seconds that lie entirely in the window.
 """
 
 import json
@@ -55,7 +55,7 @@ Histogram = Mapping[int, int]
 
 
 class Second(NamedTuple):
-    """The output at the end of a second: its clock in ns, and kind -> histogram."""
+    """bpftrace's output at the end of a second: the clock in ns, and read or write -> histogram."""
 
     clock_ns: int
     histograms: dict[str, Histogram]
@@ -76,7 +76,10 @@ def begin(scene: CollectorContext) -> "BlockLatency":
 
 
 def _number(scene: CollectorContext, device: str) -> int:
-    """Return a disk's number in the form of the kernel's tracepoints; raises Skip without one."""
+    """Return a disk's device number as the kernel's tracepoints print it.
+
+    Raises Skip if /sys does not have it.
+    """
     major, _, minor = scene.host.read(f"sys/class/block/{device}/dev").strip().partition(":")
     if not (major.isdigit() and minor.isdigit()):
         raise Skip(f"the device {device} has no number in /sys; {_INSTEAD}")
@@ -84,7 +87,7 @@ def _number(scene: CollectorContext, device: str) -> int:
 
 
 class BlockLatency:
-    """A bpftrace that times requests, and the file that it writes."""
+    """A process of bpftrace that times requests, and the file that it writes."""
 
     def __init__(self, scene: CollectorContext, program: Path, number: int) -> None:
         script = scene.folder / "latency.bt"
@@ -105,21 +108,24 @@ class BlockLatency:
         self._early_end = ""
 
     def mark(self, clock_ns: int) -> None:
-        """Count bpftrace's CPU time as its cost from the first edge on."""
+        """Begin to count bpftrace's CPU time as the collector's cost, at the first mark."""
         del clock_ns
         self._program.charge()
 
     def end(self) -> float:
-        """Stop it, and return its own CPU seconds; the kernel's part belongs to no process."""
+        """Stop bpftrace; return the CPU seconds of its process since the first mark.
+
+        The time that its program in the kernel took at each request is not included.
+        """
         self._early_end = self._program.early_end()
         cost = self._program.cost()
         self._program.stop(_END_SECONDS)
         return cost
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return the seconds that lie between two marks.
+        """Return the table of the seconds that lie entirely between two marks.
 
-        Raises ReplayerError with bpftrace's own words if it did not work.
+        Raises ReplayerError with bpftrace's message if it printed no second at all.
         """
         text = self._output.read_text(encoding="utf-8") if self._output.exists() else ""
         seconds = list(read_seconds(text))
@@ -145,7 +151,7 @@ class BlockLatency:
 
 
 def read_seconds(text: str) -> Iterator[Second]:
-    """Yield the seconds that bpftrace printed with `-f json`; an incomplete end is left out."""
+    """Yield each second that bpftrace printed with `-f json`; other lines are ignored."""
     latest: Second | None = None
     for line in text.splitlines():
         try:
@@ -182,7 +188,7 @@ def _rows(second: Second, begin_ns: int) -> Iterator[dict[str, Any]]:
 
 
 def _at_most(histogram: Histogram, share: float) -> int:
-    """Return the end of the bucket that contains a percentile, in microseconds."""
+    """Return the upper end, in microseconds, of the bucket with a percentile; `share` is 0 to 1."""
     left = share * sum(histogram.values())
     for low in sorted(histogram):
         left -= histogram[low]
@@ -192,5 +198,5 @@ def _at_most(histogram: Histogram, share: float) -> int:
 
 
 def _ceiling(low: int) -> int:
-    """Return the end of the bucket that begins at `low`."""
+    """Return the upper end of the bucket that begins at `low`, both in microseconds."""
     return max(1, 2 * low)

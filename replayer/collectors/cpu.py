@@ -13,7 +13,7 @@ from replayer.machine import processors
 
 FILES = (processors.FILE,)
 SHEET = None
-"""vmstat's line is shorter."""
+"""The report shows vmstat's line instead, which is shorter."""
 PANEL = Panel(
     "CPU, %",
     (("%usr", "user"), ("%sys", "system"), ("%iowait", "waiting for I/O")),
@@ -33,9 +33,10 @@ def parse(samples: Sequence[Sample], device: str | None) -> Columns:
 
 
 def shares(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
-    """Return the percentage of each state; all 0 if no time passed.
+    """Return state -> percentage of the time between two readings; all 0 if no time passed.
 
-    Idle and iowait may decrease a little (proc(5)); such a decrease counts as 0.
+    `before` and `after` are state -> ticks since boot. Those of idle and iowait may decrease a
+    little (proc(5)); such a decrease counts as 0.
     """
     spent = {state: max(0, after[state] - before[state]) for state in processors.STATES}
     total = sum(spent.values())

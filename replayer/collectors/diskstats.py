@@ -24,7 +24,11 @@ PANEL = Panel("device, 1/s", (("r/s", "device r/s"), ("w/s", "device w/s")), ord
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return one value per interval and column; nan for intervals without the device's line."""
+    """Return one value per interval and column; {} if the device is in no sample.
+
+    A value is nan if the device is missing in a sample at either end of the interval, or if its
+    counters were reset.
+    """
     if device is None:
         return {}
     lines = [counters(sample.texts[0], device) for sample in samples]
@@ -90,5 +94,5 @@ def _kind(
 
 
 def _each(amount: float, number: int) -> float:
-    """Return the amount divided by the number, 0 if that is 0, as iostat prints it."""
+    """Return `amount` / `number`, or 0 if `number` is 0, as iostat does."""
     return amount / number if number else 0.0

@@ -1,6 +1,6 @@
 """Use of memory, from /proc/meminfo, under the kernel's names, at the end of each interval.
 
-In kB, except HugePages_Total and HugePages_Free, which count pages.
+The values are in kB, except HugePages_Total and HugePages_Free, which count pages.
 """
 
 import math

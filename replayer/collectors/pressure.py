@@ -1,9 +1,9 @@
 """Pressure stall information, from /proc/pressure, in the columns of `sar -q ALL`.
 
 `%scpu`, `%sio`, `%smem`: the share of each interval in which some task waited for the resource;
-`%fio`, `%fmem`: the share in which all tasks waited. `-10` are the kernel's own averages over ten
-seconds. The shares come from `total=`, which counts microseconds (the kernel's
-Documentation/accounting/psi.rst).
+`%fio`, `%fmem`: the share in which all tasks waited. Columns that end with `-10` are the kernel's
+own averages over ten seconds. The shares come from `total=`, which counts microseconds (see the
+kernel's Documentation/accounting/psi.rst).
 """
 
 import re
@@ -34,7 +34,7 @@ def parse(samples: Sequence[Sample], device: str | None) -> Columns:
 
 
 def _numbers(texts: Sequence[bytes]) -> dict[str, tuple[float, int]]:
-    """Return column -> (avg10, total).
+    """Return column, such as `%sio` -> (avg10 in percent, total in microseconds).
 
     `full` of the processor is left out: for a whole system the kernel defines it as 0.
     """

@@ -3,11 +3,11 @@
 The two sides are `server` and `client`; clients are replayer's own workers. Each side has: `user`
 and `system`, in processors; `cswch/s`, how many times its threads were given a processor
 (schedstat); `minflt/s` and `majflt/s`, page faults; `read-calls/s` and `write-calls/s`, system
-calls that read and write (/proc/PID/io). The processor time of both sides in the window goes into
-the account.
+calls that read and write (/proc/PID/io). The recording also has the processor time of each side in
+the whole window.
 
-Server processes that end are in their parent's account of reaped children, which is read as well.
-When a worker or a thread ends, its work since the last reading is lost.
+For the server, the counters of ended children, which the kernel adds up in their parent, are read
+as well. When a worker or a thread ends, its work since the last reading is lost.
 """
 
 import bisect
@@ -25,12 +25,12 @@ from replayer.machine.watcher import WatcherThread
 _PERIOD = 1.0
 _LONGEST_PERIOD = 5.0
 _SHARE = 0.0025
-"""The share of one processor that reading may take, unless a reading takes more than 12 ms."""
+"""The share of one processor that reading may take; exceeded if a reading takes more than 12 ms."""
 _TICK = os.sysconf("SC_CLK_TCK")
 _CALLS = {b"syscr:": "read-calls/s", b"syscw:": "write-calls/s"}
 
 _Totals = dict[str, float]
-"""Column -> total so far."""
+"""Column -> total since a process's start, in CPU seconds or in events."""
 _Point = tuple[int, _Totals]
 
 
@@ -40,7 +40,7 @@ def begin(scene: CollectorContext) -> "Processes":
 
 
 class Processes:
-    """A thread that reads the accounts every second and at every mark."""
+    """A thread that reads both sides' counters every second or more rarely, and at every mark."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self._clock = scene.clock
@@ -52,12 +52,12 @@ class Processes:
         self._watcher = WatcherThread(self._run)
 
     def mark(self, clock_ns: int) -> None:
-        """Read at once; the first mark starts the thread."""
+        """Make the thread read the counters at once; the first mark starts the thread."""
         del clock_ns
         self._watcher.wake()
 
     def end(self) -> float:
-        """Stop reading; return the CPU seconds that it cost."""
+        """Stop the thread; return the CPU seconds that it used."""
         return self._watcher.end()
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
@@ -92,14 +92,17 @@ class Processes:
 
 
 def _around(points: Sequence[_Point], begin_ns: int, end_ns: int) -> Iterator[_Point]:
-    """Yield the points of a window, and the nearest point on each side of it."""
+    """Yield the points of a window, the last point before it and the first point after it."""
     clocks = [clock for clock, _ in points]
     first = max(0, bisect.bisect_right(clocks, begin_ns) - 1)
     yield from points[first : bisect.bisect_left(clocks, end_ns) + 1]
 
 
 def _moved(points: Sequence[tuple[int, float]], begin_ns: int, end_ns: int) -> float:
-    """Return the growth of a counter, interpolated at the edges, and never below 0."""
+    """Return a counter's growth between two clocks, at least 0.
+
+    `points` are (clock in ns, total); the total is interpolated between them.
+    """
     return max(0.0, _at(points, end_ns) - _at(points, begin_ns)) if points else 0.0
 
 
@@ -115,17 +118,20 @@ class _Side:
     """The processes of one side."""
 
     def __init__(self, pids: Callable[[], Sequence[int]], *, reaped: bool) -> None:
-        """Take the function that lists them; `reaped` if parents' accounts include ended ones."""
+        """Take the function that lists the process ids.
+
+        If `reaped` is true, the counters of a process include those of its ended children.
+        """
         self._pids = pids
         self._reaped = reaped
         self._known: dict[int, _Totals] = {}
         self._slices: dict[int, int] = {}
-        """Thread -> how many times it had been given a processor."""
+        """Thread id -> how many times it had been given a processor at the last reading."""
         self._switches = 0
         self._begun = False
 
     def read(self) -> _Totals:
-        """Return the totals of all of them, {} if there is none."""
+        """Return column -> total of all processes of this side; {} if there is no process."""
         pids = self._pids()
         self._count_switches(pids)
         totals = {pid: _totals(pid, reaped=self._reaped) for pid in pids}
@@ -158,7 +164,11 @@ def _slices(pids: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def _totals(pid: int, *, reaped: bool) -> _Totals:
-    """Return a process's totals, with or without its reaped children; {} if it is gone."""
+    """Return column -> total of a process since its start; {} if the process is gone.
+
+    If `reaped` is true, its ended children are included, except in `read-calls/s` and
+    `write-calls/s`, which always include them.
+    """
     try:
         fields = threads.read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 15)
     except OSError:
@@ -178,14 +188,14 @@ def _totals(pid: int, *, reaped: bool) -> _Totals:
 
 
 class _Server:
-    """The server's processes, if possible listed without a scan of all the machine's processes."""
+    """A function that lists the server's processes, mostly without a scan of all processes."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
         self._main = 0
 
     def __call__(self) -> list[int]:
-        """Return them, the main one first."""
+        """Return the ids of the server's processes, the main one first."""
         children = threads.children(self._main) if self._main else None
         if not children:
             # Perhaps it has no children, as it uses threads; perhaps it is gone.
@@ -196,14 +206,14 @@ class _Server:
 
 
 class _Clients:
-    """Replayer's processes that do a job, or did one."""
+    """A function that lists replayer's processes that do a job or have done one."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
         self._workers: dict[int, None] = {}
 
     def __call__(self) -> list[int]:
-        """Return them."""
+        """Return the ids of these processes; some of them may have ended."""
         children = threads.children(os.getpid())
         pids = self._scene.own()[1:] if children is None else children
         for pid in pids:

@@ -2,8 +2,8 @@
 
 Averages over the interval: `waiting`, how many tasks waited for a processor; `running`, how many
 ran. `timeslices/s`: how many times per second a task was given a processor. `waiting-busiest`:
-`waiting` of the one processor with the most. They come from the 8th, 7th and 9th number of each
-`cpu` line, in nanoseconds, the same in versions 14 to 17 of the file.
+`waiting` of the one processor with the most. `running`, `waiting` and `timeslices/s` come from the
+7th, 8th and 9th number of each `cpu` line, which are the same in versions 14 to 17 of the file.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from replayer.collectors import Columns, Sample
 
 FILES = ("proc/schedstat",)
 SHEET = PANEL = None
-"""The columns of pressure are fewer; these are in the result file."""
+"""Neither the report nor the page shows these columns: they are in the result file."""
 
 
 class _Queue(NamedTuple):

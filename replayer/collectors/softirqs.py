@@ -1,7 +1,7 @@
 """Softirqs per second by kind, of all processors together, from /proc/softirqs.
 
-The columns are the kernel's names, such as `NET_RX/s` and `BLOCK/s`; `%busiest` is the share of all
-softirqs that the processor with the most had.
+The columns have the kernel's names, such as `NET_RX/s` and `BLOCK/s`. `%busiest` is the share of
+all softirqs that ran on the processor with the most.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """The server's own statistics in the window: differences between the readings at its two marks.
 
-A table for each view that the server has: `statistics.io` (pg_stat_io), `statistics.wal`
+There is one table for each view that the server has: `statistics.io` (pg_stat_io), `statistics.wal`
 (pg_stat_wal), `statistics.status` (the status variables of MariaDB and MySQL) and
 `statistics.statements`, the 20 statements that took the most time (pg_stat_statements, or the
 digests of performance_schema). Columns and rows without any change are left out. A view counts all
-work of the server, whichever client requested it. PostgreSQL's backends report their work to it
+work of the server, whichever client requested it. PostgreSQL's backends add their work to the view
 once per second, and when they end.
 """
 
@@ -27,7 +27,7 @@ _UNTOLD = (
 _SET_BACK = "its counters were set back in the window, by a user or by a restart of the server"
 _LIVED = "uptime_since_flush_status"
 _SLACK = 2.5
-"""Seconds by which a count of whole seconds, read a little late, may be behind."""
+"""The server's uptime has whole seconds and is read a little late: the error may be this large."""
 _MOST = 20
 _END_SECONDS = 4.0
 
@@ -35,18 +35,18 @@ Row = Mapping[str, Any]
 
 
 def begin(scene: CollectorContext) -> "Statistics":
-    """Return a recording that reads at every mark; without a database it records nothing."""
+    """Return a recording that reads the views at every mark; without a database it stays empty."""
     return Statistics(scene.ask)
 
 
 class Statistics:
-    """A thread that reads all views at every mark, and their rows."""
+    """A thread that reads all views of the server at every mark, and the rows that it read."""
 
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask
         self._due: list[int] = []
         self._said: dict[int, dict[str, Sequence[Row]]] = {}
-        """Mark -> view -> rows."""
+        """Clock of a mark in ns -> view, such as `io` -> rows."""
         self._missing: dict[str, str] = {}
         self._cost = 0.0
         self._wake = threading.Condition()
@@ -54,7 +54,7 @@ class Statistics:
         self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
 
     def mark(self, clock_ns: int) -> None:
-        """Request a reading, which follows soon."""
+        """Make the thread read all views soon; the rows belong to this mark."""
         if self._ask is None:
             return
         with self._wake:
@@ -64,7 +64,7 @@ class Statistics:
             self._thread.start()
 
     def end(self) -> float:
-        """Do the requested readings, then stop; return the CPU seconds that they cost."""
+        """Stop after the requested readings; return the CPU seconds that the thread used."""
         with self._wake:
             self._ended = True
             self._wake.notify()
@@ -73,9 +73,10 @@ class Statistics:
         return self._cost
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return the differences between two marks.
+        """Return each view's differences between two marks.
 
-        Raises ReplayerError with the reason if the server reported nothing at one of them.
+        Raises ReplayerError with the reason if no view was read at both marks, or if the counters
+        of all views were reset between them.
         """
         if self._ask is None:
             return WindowRecording()
@@ -113,9 +114,9 @@ class Statistics:
             self._cost = time.thread_time()
 
     def _look(self, verb: str, clock_ns: int) -> None:
-        """Keep the rows of one view, or the reason why there are none.
+        """Keep the rows of one view at a mark, or the reason why there are none.
 
-        A view that the engine lacks is not a failure.
+        For a view that the engine lacks no reason is kept, except for the statements.
         """
         assert self._ask is not None, "it is begun by a mark only"
         view = verb.rpartition("/")[2]
@@ -134,10 +135,11 @@ class Statistics:
 
 
 def set_back(before: Sequence[Row], after: Sequence[Row], seconds: float) -> bool:
-    """Return whether a view's counters were reset between marks `seconds` apart.
+    """Return whether a view's counters were reset between two readings `seconds` apart.
 
-    PostgreSQL has the date of a reset, also after a crash; MariaDB and MySQL count the seconds
-    since. The counters alone would not show it: one may already have grown beyond its old value.
+    PostgreSQL has the date of the last reset, also after a crash; MariaDB and MySQL count the
+    seconds since the last reset. The counters alone do not show a reset: they may already have
+    grown beyond their old values.
     """
     dates = [
         {row["stats_reset"] for row in rows if "stats_reset" in row} for rows in (before, after)
@@ -147,10 +149,10 @@ def set_back(before: Sequence[Row], after: Sequence[Row], seconds: float) -> boo
 
 
 def differences(before: Sequence[Row], after: Sequence[Row]) -> list[Row]:
-    """Return the growth of the numbers in rows with the same texts; a new row grew from 0.
+    """Return the rows of `after`, each number reduced by that of the same row in `before`.
 
-    Rows and columns without any difference are left out, and so are a view's times. Counters that
-    were reset are None.
+    Rows with the same texts are the same row; a new row is returned unchanged. Rows and numbers
+    that did not change anywhere are left out, and so are dates. A number that decreased is None.
     """
     earlier = {_key(row): row for row in before}
     rows = []
@@ -185,7 +187,7 @@ def _key(row: Row) -> tuple[str, ...]:
 
 
 def _grown(before: Any, after: Any) -> float | None:
-    """Return the growth of a counter, None if it was reset; whole numbers stay whole."""
+    """Return the growth of a counter, an int if it is a whole number; None if it decreased."""
     grown = float(after) - float(before or 0)
     if grown < 0:
         return None

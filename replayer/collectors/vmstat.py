@@ -1,8 +1,8 @@
 """The columns of `vmstat 1`, from /proc/stat, /proc/vmstat and /proc/meminfo.
 
-The values are those of procps: r without the reader itself; memory and bi, bo, si, so in KiB; cache
-with reclaimable slab; us with nice; sy with interrupts. r, b and memory are taken at the end of
-each interval, the others are rates or shares over it.
+The values are defined as in procps: r does not count the reading process; memory and bi, bo, si, so
+are in KiB; cache includes reclaimable slab; us includes nice; sy includes interrupts. r, b and
+memory are those at the end of each interval. The other columns are rates or shares over it.
 """
 
 import os
@@ -45,7 +45,7 @@ def parse(samples: Sequence[Sample], device: str | None) -> Columns:
 
 
 def _numbers(texts: Sequence[bytes]) -> dict[str, int]:
-    """Return every number that the columns need, under the kernel's names."""
+    """Return the kernel's name -> number, for all numbers from which the columns are calculated."""
     numbers: dict[str, int] = {}
     for key, value in _STAT.findall(texts[0]):
         if key == b"cpu":

@@ -1,4 +1,4 @@
-"""A program that works during a step: it ends with replayer or earlier, and its cost is known."""
+"""A program that runs next to a step: it never outlives replayer, and its CPU time is counted."""
 
 import contextlib
 import signal
@@ -23,7 +23,10 @@ class Background:
         environment: Mapping[str, str] | None = None,
         host: Host | None = None,
     ) -> None:
-        """Start it; raises ReplayerError if it cannot be started."""
+        """Start the program, with its output in the file `log`; raise ReplayerError if it fails.
+
+        `environment` has additional variables for the program.
+        """
         self.log = log
         self._host = host or Host()
         self._before: float | None = None
@@ -31,27 +34,30 @@ class Background:
 
     @property
     def status(self) -> int | None:
-        """Return its exit status, negative for a signal; None while it runs."""
+        """Return the program's exit status, negative for a signal; None while it runs."""
         return self.process.poll()
 
     def early_end(self) -> str:
-        """Return how it failed before its stop, as part of a sentence; "" if it did not fail."""
+        """Return how the program failed by itself, as part of a sentence; "" if it did not."""
         status = self.status or 0
         if status < 0:
             return f"was ended in the middle of the step by {signals.name_of(-status)}"
         return "ended in the middle of the step" if status else ""
 
     def charge(self) -> None:
-        """Count its CPU time as its cost from now on; a second call changes nothing."""
+        """Count the program's CPU time as its cost from now on; a second call changes nothing."""
         if self._before is None:
             self._before = self._spent()
 
     def cost(self) -> float:
-        """Return the CPU seconds that it used since the first `charge`; call it before `stop`."""
+        """Return the CPU seconds used since the first `charge`; call this before `stop`."""
         return 0.0 if self._before is None else max(0.0, self._spent() - self._before)
 
     def stop(self, within: float = _END_SECONDS) -> bool:
-        """Ask it to end, and kill it after `within` seconds; return whether it ended when asked."""
+        """Send SIGINT to the program, and kill it if it still runs after `within` seconds.
+
+        Returns False if it was killed.
+        """
         with contextlib.suppress(OSError):
             self.process.send_signal(signal.SIGINT)
         if shell.ended(self.process, within=within):
@@ -61,13 +67,13 @@ class Background:
         return False
 
     def text(self) -> str:
-        """Return what it has printed so far."""
+        """Return the program's output so far; "" if it cannot be read."""
         with contextlib.suppress(OSError):
             return self.log.read_text(encoding="utf-8", errors="replace")
         return ""
 
     def _spent(self) -> float:
-        """Return its seconds on a processor: exact, or in ticks if those are not counted."""
+        """Return the program's CPU seconds so far, in whole ticks if the kernel has no better."""
         text = self._host.read(f"proc/{self.process.pid}/schedstat")
         if text:
             return int(text.split()[0]) / 1e9

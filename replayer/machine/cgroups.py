@@ -1,7 +1,7 @@
 """The limits that a process's cgroups set: processor time, and reads and writes of a disk.
 
-Both version 1 (cpu.cfs_quota_us, blkio.throttle.*) and 2 (cpu.max, io.max) are read; the tightest
-limit on the way to the root counts.
+Both version 1 (cpu.cfs_quota_us, blkio.throttle.*) and 2 (cpu.max, io.max) are read. Of the limits
+of a process's group and of all groups above it, the lowest is in force.
 """
 
 import re
@@ -16,17 +16,17 @@ _IO = {
     "read_bytes": ("blkio.throttle.read_bps_device", "rbps"),
     "write_bytes": ("blkio.throttle.write_bps_device", "wbps"),
 }
-"""Limit -> the file of version 1, and the key in io.max of version 2."""
+"""Name of a limit -> its file in version 1, and its key in the file io.max of version 2."""
 
 
 class _Served(NamedTuple):
-    """The place of one counter of a group's disk requests or bytes."""
+    """The place of one counter, of requests or bytes of a disk, in the files of a cgroup."""
 
     file: str
     word: str
-    """The word in the file of version 1."""
+    """The word before the counter in `file`, which is the file of version 1."""
     key: str
-    """The key in io.stat of version 2."""
+    """The key of the counter in the file io.stat of version 2."""
 
 
 _SERVED = (
@@ -39,40 +39,44 @@ _SERVED = (
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """The limits of a process; None where there is no limit."""
+    """The limits of a process; None means no limit."""
 
     cores: float | None = None
     read_iops: float | None = None
-    """Requests per second of one disk; the next three are per second of that disk, too."""
+    """Requests per second on one disk; the next three fields are per second on this disk, too."""
     write_iops: float | None = None
     read_bytes: float | None = None
     write_bytes: float | None = None
 
 
 class Throttled(NamedTuple):
-    """The use of a CPU quota so far."""
+    """The use of a cgroup's CPU quota so far; the quota is the CPU time in each period."""
 
     periods: int
     throttled: int
-    """Periods in which a thread of the group had to wait for the next period."""
+    """The number of periods in which the quota was used up, so that threads had to wait."""
     seconds: float
-    """The waiting time of the group's processors, in seconds, added up."""
+    """The seconds that threads had to wait, added up over the processors."""
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupUsage:
-    """The use of limited resources by a process's groups so far; None where there is no limit."""
+    """The use of limited resources by a process's cgroups so far; None without a limit."""
 
     throttled: Throttled | None
     reads: int | None
-    """Of that disk, as are the next three."""
+    """Read requests on the disk; the next three fields are of this disk, too."""
     writes: int | None
     read_bytes: int | None
     write_bytes: int | None
 
 
 def account(host: Host, process: int, device: str | None) -> CgroupUsage:
-    """Return the use of a process's groups so far; for the disk, of the innermost limited group."""
+    """Return the use of limited resources by a process's cgroups so far.
+
+    The counts of the disk are those of the process's own group if its disk use is limited, else of
+    the nearest limited group above it. `device` is named as in /proc/diskstats.
+    """
     number = _number(host, device)
     for folder in _io_folders(host, process) if number else ():
         if any(_limit(host, folder, number, *where) for where in _IO.values()):
@@ -115,17 +119,21 @@ def throttled(host: Host, process: int) -> Throttled | None:
 
 
 def _number(host: Host, device: str | None) -> str:
-    """Return a disk's major:minor, "" if it is not known."""
+    """Return a disk's device number as `major:minor`, "" if it is not known."""
     return host.read(f"sys/class/block/{device.replace('/', '!')}/dev") if device else ""
 
 
 def _io_folders(host: Host, process: int) -> list[str]:
-    """Return the groups of a process that may limit a disk, its own first."""
+    """Return the folders of a process's cgroups that may limit a disk, the process's own first."""
     return list(dict.fromkeys([*host.cgroups("blkio", process), *host.cgroups("io", process)]))
 
 
 def _limit(host: Host, folder: str, number: str, file: str, key: str) -> float | None:
-    """Return a limit of a disk in a folder, None if it has none."""
+    """Return one limit of a disk in the cgroup `folder`; None if it sets none.
+
+    `number` is the disk's `major:minor`. `file` is the limit's file in version 1, and `key` is its
+    key in the file io.max of version 2.
+    """
     first = rf"^{re.escape(number)} (\d+)$"
     second = rf"^{re.escape(number)} .*\b{key}=(\d+)"
     match = re.search(first, host.read(f"{folder}/{file}"), re.MULTILINE) or re.search(
@@ -135,7 +143,7 @@ def _limit(host: Host, folder: str, number: str, file: str, key: str) -> float |
 
 
 def _served(host: Host, folder: str, number: str, where: _Served) -> int | None:
-    """Return one counter of a group's use of a disk so far; None if there is none."""
+    """Return one counter of a cgroup's use of a disk so far; None if it is not counted."""
     first = rf"^{re.escape(number)} {where.word} (\d+)$"
     second = rf"^{re.escape(number)} .*\b{where.key}=(\d+)"
     match = re.search(first, host.read(f"{folder}/{where.file}"), re.MULTILINE) or re.search(

@@ -1,4 +1,4 @@
-"""One block device's line of /proc/diskstats, and the movement of its counters."""
+"""One block device's line of /proc/diskstats, and the growth of its counters."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ _GAUGES = frozenset({"in_flight"})
 
 
 class DiskCounters(NamedTuple):
-    """One device's totals since boot, times in ms; None is what this kernel does not count."""
+    """One device's totals since boot, times in ms; None if this kernel does not count them."""
 
     reads: int
     reads_merged: int
@@ -32,9 +32,9 @@ class DiskCounters(NamedTuple):
 
 
 def counters(text: bytes, device: str) -> DiskCounters | None:
-    """Return a device's line of /proc/diskstats, or None if it has none.
+    """Return the counters of a device from the text of /proc/diskstats, None if it is not there.
 
-    Linux has 11 fields, 15 since 4.18 (discards), 17 since 5.5 (flushes); later ones are ignored.
+    Linux has 11 counters, 15 since 4.18 (discards), 17 since 5.5 (flushes); more are ignored.
     """
     name = device.encode()
     for line in text.splitlines():
@@ -47,11 +47,11 @@ def counters(text: bytes, device: str) -> DiskCounters | None:
 
 
 def moved(before: DiskCounters, after: DiskCounters) -> DiskCounters | None:
-    """Return how far every counter moved, or None if they were reset.
+    """Return the growth of every counter, or None if the counters were reset.
 
     Times wrap at 32 bits on every kernel, the other counters only on 32-bit kernels. `in_flight` is
-    no counter, so its value is that of `after`. A counter that falls from below half of that range
-    did not wrap but was reset: the device is now another one.
+    not a counter, so its value is that of `after`. If a counter decreased and was below half of 32
+    bits before, it did not wrap: it was reset, because the name now belongs to another device.
     """
     differences: list[int | None] = []
     for name, old, new in zip(DiskCounters._fields, before, after, strict=True):

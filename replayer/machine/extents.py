@@ -13,14 +13,17 @@ _EXTENT = struct.Struct("=QQQ2QI3I")
 _AT_ONCE = 256
 _LAST = 0x0001
 _NOT_PLAIN = 0x0002 | 0x0004 | 0x0008 | 0x0200 | 0x0400
-"""UNKNOWN, DELALLOC, ENCODED, DATA_INLINE and DATA_TAIL: no plain place on the device."""
+"""The flags of data without an ordinary place on the device.
+
+UNKNOWN, DELALLOC, ENCODED, DATA_INLINE and DATA_TAIL.
+"""
 _UNWRITTEN = 0x0800
 
 
 def on_device(fd: int) -> list[FileExtent] | None:
-    """Return the extents of an open file's data on the device; None if they are not known.
+    """Return the places of an open file's data on the device, as offset and length in bytes.
 
-    Unwritten extents are left out.
+    None if they are not known. Extents that were reserved but never written are left out.
     """
     places: list[FileExtent] = []
     start = 0

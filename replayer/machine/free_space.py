@@ -1,4 +1,4 @@
-"""The free space below a folder."""
+"""The free space on the file system of a folder."""
 
 import os
 from pathlib import Path
@@ -11,8 +11,8 @@ NO_LIMIT = 1 << 62
 def free_bytes(folder: Path) -> int:
     """Return the bytes that an ordinary user may still write on the disk of an existing folder.
 
-    NO_LIMIT if the file system does not count its blocks, such as ramfs. Raises Impossible if the
-    folder cannot be used.
+    Returns NO_LIMIT if the file system does not count its blocks, such as ramfs. Raises Impossible
+    if the folder cannot be used.
     """
     try:
         about = os.statvfs(folder)

@@ -1,4 +1,4 @@
-"""This machine: every read of /proc and /sys, below a root that tests may choose."""
+"""A machine, read from /proc and /sys; tests may use another root folder than /."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Mount(NamedTuple):
     """One line of /proc/self/mountinfo (proc(5)), with its octal escapes decoded."""
 
     device: str
-    """major:minor of the file system."""
+    """The device number of the file system, as `major:minor`."""
     root: str
-    """The folder of that file system that is mounted."""
+    """The folder of the file system that is mounted; `/` is the whole file system."""
     point: str
     type: str
     source: str
@@ -38,7 +38,7 @@ class Host:
     # Reading
 
     def path(self, path: str) -> Path:
-        """Return the path of `proc/stat` or `/proc/stat` below the root."""
+        """Return a path such as `proc/stat` or `/proc/stat` below the root folder."""
         return self.root / path.lstrip("/")
 
     def read(self, path: str) -> str:
@@ -93,9 +93,9 @@ class Host:
         return self.memory("MemTotal")
 
     def memory(self, name: str) -> int:
-        """Return one line of /proc/meminfo in bytes, or a plain count such as HugePages_Total.
+        """Return the value of one line of /proc/meminfo, 0 if there is no such line.
 
-        0 if there is no such line.
+        It is in bytes, or a plain count such as HugePages_Total.
         """
         amount = re.search(
             rf"^{re.escape(name)}:\s+(\d+)( kB)?$", self.read("proc/meminfo"), re.MULTILINE
@@ -107,9 +107,9 @@ class Host:
         return min(self.memory_bytes(), self.memory_limit_bytes() or _UNLIMITED)
 
     def memory_limit_bytes(self, process: int | str = "self") -> int | None:
-        """Return the tightest memory limit of a process's cgroup and its parents; None without one.
+        """Return the lowest memory limit, in bytes, of a process's cgroup and all groups above it.
 
-        The limit is in bytes.
+        None if there is no limit.
         """
         limits = [
             self.number(f"{folder}/{name}")
@@ -121,11 +121,14 @@ class Host:
         )
 
     def cpu_limit(self) -> float | None:
-        """Return the tightest limit of this process's cgroup and its parents in cores, or None."""
+        """Return the lowest CPU quota of this process's cgroup and its parents, in cores.
+
+        None if there is no quota.
+        """
         return min((cores for cores, _ in self.cpu_quotas()), default=None)
 
     def cpu_quotas(self, process: int | str = "self") -> Iterator[tuple[float, str]]:
-        """Yield every CPU quota that applies to a process: cores, and the cgroup's folder."""
+        """Yield (number of cores, folder of the cgroup) for each CPU quota of a process."""
         for folder in self.cgroups("cpu", process):
             quota, _, period = self.read(f"{folder}/cpu.max").partition(" ")
             quota = quota or self.read(f"{folder}/cpu.cfs_quota_us")
@@ -134,7 +137,7 @@ class Host:
                 yield int(quota) / int(period), folder
 
     def boot_id(self) -> str:
-        """Return the id that the kernel drew at boot, or ""."""
+        """Return the random id that the kernel made at boot, "" if it cannot be read."""
         return self.read("proc/sys/kernel/random/boot_id")
 
     def load(self) -> tuple[float, float, float] | None:
@@ -150,7 +153,10 @@ class Host:
         return [mount for line in lines if (mount := _mount(line)) is not None]
 
     def mount_of(self, path: str | Path) -> Mount | None:
-        """Return the mount that holds a path: the longest point above it, the latest of equals."""
+        """Return the mount that a path lies in, None if unknown.
+
+        It is the one with the longest mount point above the path; of several, the latest.
+        """
         wanted = _nearest(Path(path))
         best: Mount | None = None
         for mount in self.mounts():
@@ -160,17 +166,17 @@ class Host:
         return best
 
     def device_of(self, path: str | Path) -> str | None:
-        """Return the disk of a path, as named in /proc/diskstats, or None (tmpfs, NFS, ZFS).
+        """Return the disk below a path, as named in /proc/diskstats; None for tmpfs, NFS and ZFS.
 
-        A partition stands for its whole disk, a dm or md device for the one disk below it. A dm or
-        md device over several disks stands for itself, and those disks are not counted.
+        For a partition it is the whole disk. For a dm or md device it is the only disk below it, or
+        the device itself if it lies on several disks.
         """
         name = self.block_device(path)
         # /sys cannot have a slash in a name, as in cciss/c0d0, and writes it as "!".
         return self._disk(name).replace("!", "/") if name else None
 
     def block_device(self, path: str | Path) -> str | None:
-        """Return the partition, dm, md or disk that holds a path's file system; None if unknown."""
+        """Return the block device of a path's file system, such as `sda1`; None if unknown."""
         real = _nearest(Path(path))
         try:
             number = self._stat(real).st_dev
@@ -188,7 +194,10 @@ class Host:
         )
 
     def _below_overlay(self, mount: Mount, path: Path) -> str | None:
-        """Return the device of the layer that holds a path: the upper one, or one below it."""
+        """Return the block device of the layer of an overlayfs in which a path lies.
+
+        It is the highest layer that has the path, or the upper layer if none has it.
+        """
         layers = [layer for layer in _layers(mount.options) if layer.is_dir()]
         inside = Path(mount.root).relative_to("/") / path.relative_to(mount.point)
         for layer in layers:
@@ -230,14 +239,17 @@ class Host:
     # cgroups
 
     def cgroup_version(self) -> str:
-        """Return "1", "2", "1 and 2" (controllers are on 1), or "" if none is mounted."""
+        """Return the mounted version of cgroups: "1", "2" or "1 and 2"; "" if none is mounted."""
         types = {mount.type for mount in self.mounts()} & {"cgroup", "cgroup2"}
         return {"cgroup": "1", "cgroup2": "2", "cgroup cgroup2": "1 and 2", "": ""}[
             " ".join(sorted(types))
         ]
 
     def cgroups(self, controller: str, process: int | str = "self") -> Iterator[str]:
-        """Yield a process's folder of a controller, then every parent that is visible."""
+        """Yield the folder of a process's cgroup for a controller, then all visible folders above.
+
+        `controller` is a name such as `cpu` or `memory`.
+        """
         for line in self.read(f"proc/{process}/cgroup").splitlines():
             number, _, rest = line.partition(":")
             controllers, colon, path = rest.partition(":")
@@ -258,7 +270,7 @@ class Host:
 
 
 def _layers(options: str) -> list[Path]:
-    """Return an overlay's folders, the upper one first, then those below it from top to bottom."""
+    """Return the layers of an overlayfs from its mount options, from top to bottom."""
     layers = re.findall(r"(?:^|,)(upperdir|lowerdir\+?)=((?:\\.|[^,\\])*)", options)
     upper = [text for name, text in layers if name == "upperdir"]
     # A colon separates the folders, and a colon in a name has a backslash before it.
@@ -300,7 +312,7 @@ def _upwards(mount: Mount, path: str) -> Iterator[str]:
 
 
 def _nearest(path: Path) -> Path:
-    """Return the path without links, or the nearest folder above it that exists."""
+    """Return a path without symbolic links; if it does not exist, the nearest folder above it."""
     real = Path(os.path.realpath(path))
     while not real.exists() and real != real.parent:
         real = real.parent

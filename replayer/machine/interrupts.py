@@ -7,7 +7,7 @@ from itertools import pairwise
 FILE = "proc/interrupts"
 
 Table = Mapping[str, Mapping[str, int]]
-"""Source -> processor -> number of its interrupts so far."""
+"""Source of interrupts -> processor, such as `CPU0` -> number of interrupts so far."""
 
 _QUEUE = re.compile(
     r"([-_.:]?(q|tx-?rx|tx|rx|queue|comp|req|input|output|msix)[-_.]?\d+|[-.]\d+)$",
@@ -16,9 +16,9 @@ _QUEUE = re.compile(
 
 
 def table(text: bytes) -> dict[str, dict[str, int]]:
-    """Return source -> processor -> count, for sources with a counter for each processor.
+    """Return source -> processor -> count, from lines with a counter for each processor.
 
-    Lines without one (`ERR`, `MIS`) count events that are no interrupts of a processor.
+    The other lines (`ERR`, `MIS`) are left out: they do not count interrupts of processors.
     """
     head, *lines = text.decode("ascii", "replace").splitlines() or [""]
     names = head.split()
@@ -37,9 +37,10 @@ def table(text: bytes) -> dict[str, dict[str, int]]:
 
 
 def quietest(text: bytes, among: Collection[int]) -> int:
-    """Return the processor of `among` with the fewest device interrupts in /proc/interrupts.
+    """Return the processor of `among` with the fewest interrupts of devices so far.
 
-    The lowest of equals; all are equal if the file has no counters.
+    `text` is that of /proc/interrupts. If several processors have equally few, the lowest number is
+    returned.
     """
     head, *lines = text.decode("ascii", "replace").splitlines() or [""]
     names = head.split()
@@ -56,10 +57,11 @@ def quietest(text: bytes, among: Collection[int]) -> int:
 
 
 def rates(clocks: Sequence[int], tables: Sequence[Table]) -> dict[str, list[float]]:
-    """Return `<source>/s` and `%busiest` for each interval between readings, `clocks` in ns.
+    """Return the columns `<source>/s` and `%busiest`, a value for each interval between readings.
 
-    A source that never had an interrupt has no column. A source that appears or disappears, with
-    its device, counts from 0.
+    `clocks` are the times of the readings in ns, `tables` their counters. `%busiest` is the largest
+    share of all interrupts that one processor had. A source that never had an interrupt has no
+    column. A source that is missing in the first reading of an interval counts from 0.
     """
     columns: dict[str, list[float]] = {"%busiest": []}
     sources = sorted(
@@ -83,10 +85,10 @@ def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int
 
 
 def _source(label: str, described: str) -> str:
-    """Return the name of a line's source: the label for a processor's own, else the device's name.
+    """Return the name of a line's source: the label, such as `LOC`, or the name of a device.
 
-    The description of a device's line ends with the name of the handler, after the chip and the
-    edge. The queues of one device are one source.
+    A device's line has a number as label, and a description that ends with the handler's name. The
+    number of a queue is removed from this name, so that all queues of a device are one source.
     """
     if not label.isdigit() or not described:
         return label

@@ -1,4 +1,4 @@
-"""Facts of a machine as a result keeps them: kernel, processors, memory, surroundings, disk."""
+"""Facts of a machine for the result file: kernel, processors, memory, surroundings and disk."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ _QUEUE = {
 
 
 def read_facts(host: Host, data: str | Path | None = None) -> dict[str, Fact]:
-    """Return what is known about a machine and, with `data`, the disk below that folder.
+    """Return the facts of a machine and, if `data` is a folder, of the disk below that folder.
 
-    Keys are dotted; unknown values are absent. The facts hold no secrets: values that look like
-    one are removed from the kernel's command line.
+    The keys have dots, as in `cpu.model`; a fact that is not known is left out. Values that look
+    like secrets are removed from the kernel's command line.
     """
     facts = {**_kernel(host), **_processor(host), **_memory(host), **_surroundings(host)}
     if data is not None:
@@ -122,7 +122,10 @@ def _preemption(host: Host, release: str) -> str | None:
 
 
 def _dynamic_preemption(host: Host, release: str) -> str:
-    """Return the active mode: from debugfs, else from the boot options, else from the build."""
+    """Return the kernel's preemption mode, such as "voluntary"; "" if unknown.
+
+    It is read from debugfs, else from the boot options, else from the build's configuration.
+    """
     active = re.search(r"\((\w+)\)", host.read("sys/kernel/debug/sched/preempt"))
     booted = re.search(r"\bpreempt=(\w+)", host.read("proc/cmdline"))
     if active or booted:
@@ -185,7 +188,7 @@ def _processor(host: Host) -> dict[str, Fact]:
 
 
 def _allowed(host: Host, threads: int | None) -> str | None:
-    """Return the processors that this process may use, as 0-3,8, or `all`; None if not known."""
+    """Return the processors that this process may use, as "0-3,8" or "all"; None if unknown."""
     listed = re.search(r"^Cpus_allowed_list:\s*(\S+)", host.read("proc/self/status"), re.MULTILINE)
     if listed is None or threads is None:
         return None
@@ -196,9 +199,10 @@ def _allowed(host: Host, threads: int | None) -> str | None:
 
 
 def _cpu_model(blocks: list[dict[str, str]], first: dict[str, str]) -> str | None:
-    """Return the model, or None.
+    """Return the model of the processor, None if unknown.
 
-    x86 and most others name it. arm64 gives numbers. s390 and power use other keys.
+    `blocks` are those of /proc/cpuinfo, `first` that of the first processor. Most architectures
+    have a name there, under various keys; arm64 has only numbers.
     """
     for key in ("model name", "cpu model", "Processor", "cpu"):
         if key in first:
@@ -280,10 +284,11 @@ def _virtualisation(host: Host) -> str | None:
 
 
 def _container(host: Host) -> str | None:
-    """Return the kind of container of this process, "none", or None if unknown.
+    """Return the kind of container that this process runs in, such as "docker".
 
-    A marker file alone proves nothing: an image made for containers can be booted as a machine. So
-    the marker counts only in namespaces other than the kernel's first ones.
+    "unnamed" is a container of an unknown kind, "none" is no container, and None means unknown. A
+    container's marker file alone proves nothing: an image made for containers can be booted as a
+    machine. So the marker counts only if the process is not in the kernel's first namespaces.
     """
     marker = _container_marker(host)
     namespaces = [host.link(f"proc/self/ns/{kind}") for kind in _FIRST_NAMESPACES]
@@ -347,7 +352,10 @@ def _device_model(host: Host, folder: str) -> str:
 
 
 def _upper_facts(host: Host, upper: str, device: str) -> dict[str, Fact]:
-    """Return the facts of the device that the file system is on: its read-ahead is in force."""
+    """Return the facts of `upper`, the device on which the file system lies directly.
+
+    The file system uses the read-ahead of this device, not that of the disk `device` below.
+    """
     folder = f"sys/class/block/{upper}"
     if host.exists(f"{folder}/partition"):
         folder = f"sys/class/block/{Path(os.path.realpath(host.path(folder))).parent.name}"
@@ -368,7 +376,7 @@ def _assignments(text: str) -> dict[str, str]:
 
 
 def _chosen(text: str) -> str:
-    """Return the word in brackets of "always [madvise] never"; without brackets the whole text."""
+    """Return the word in brackets, as in "always [madvise] never", or the text if it has none."""
     choice = re.search(r"\[([^\]]+)\]", text)
     return choice[1] if choice else text
 

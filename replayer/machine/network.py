@@ -2,11 +2,11 @@
 
 FILE = "proc/net/dev"
 _SENT = 8
-"""The index of the bytes sent in a line; the bytes received have index 0."""
+"""The index of the bytes sent among an interface's numbers; the bytes received have index 0."""
 
 
 def totals(text: bytes) -> tuple[int, int]:
-    """Return bytes received and sent by all interfaces of /proc/net/dev except the loopback."""
+    """Return (bytes received, bytes sent) of all interfaces in /proc/net/dev but the loopback."""
     received = sent = 0
     for line in text.splitlines():
         name, colon, rest = line.partition(b":")

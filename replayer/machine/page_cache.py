@@ -1,6 +1,6 @@
-"""System calls on one file's part of the page cache: count its pages, drop or load them.
+"""System calls for the pages of one file in the page cache: count, drop or load them.
 
-Nothing but direct system calls, so that a worker process can import the module at once.
+This module imports only the standard library, so that a worker process can load it quickly.
 """
 
 import contextlib
@@ -30,7 +30,10 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 class Pages(NamedTuple):
-    """Bytes of one file in the page cache; None if the method does not count them."""
+    """Bytes of a file in the page cache: all, dirty ones, and those being written to disk.
+
+    None if the system call does not count them.
+    """
 
     resident: int
     dirty: int | None
@@ -38,7 +41,7 @@ class Pages(NamedTuple):
 
 
 class FileExtent(NamedTuple):
-    """A part of a file that is stored on the disk, in bytes."""
+    """A part of a file, or its place on a device: offset and length in bytes."""
 
     offset: int
     length: int
@@ -56,10 +59,11 @@ class _Stat(ctypes.Structure):
 
 
 def stored(fd: int, size: int) -> list[FileExtent]:
-    """Return the data of an open file: neither holes nor preallocated and never written.
+    """Return the parts of an open file that contain data, in order; `size` is the file's length.
 
-    The whole file if the file system does not report it (SEEK_DATA in lseek(2)). A page that was
-    read where nothing was ever written counts as data while it is in the page cache.
+    Holes are left out, and so is space that was reserved but never written. The whole file is
+    returned if the file system does not report its holes (SEEK_DATA in lseek(2)). A page of
+    reserved space that was read counts as data as long as it is in the page cache.
     """
     segments, end = [], 0
     try:
@@ -78,10 +82,10 @@ def stored(fd: int, size: int) -> list[FileExtent]:
 
 
 def cachestat(fd: int, segments: Sequence[FileExtent]) -> Pages:
-    """Return how many bytes of these segments are in the page cache, by Linux 6.5's system call.
+    """Return how many bytes of these segments are in the page cache, by a system call of Linux 6.5.
 
     Raises OSError: ENOSYS on older kernels, EPERM for a file that this user neither owns nor may
-    write. It counts no page of a file on overlayfs, which keeps the pages at the file below.
+    write. For a file on overlayfs the counts are 0: its pages belong to the file in a lower layer.
     """
     resident = dirty = writeback = 0
     for offset, length in segments:
@@ -107,7 +111,7 @@ def _counted(fd: int, offset: int, length: int) -> _Stat:
 
 
 def mincore(fd: int, segments: Sequence[FileExtent]) -> Pages:
-    """Return how many bytes of these segments are in the page cache, by the old system call.
+    """Return how many bytes of these segments are in the page cache, by the older system call.
 
     Raises OSError: EPERM for a file that this user neither owns nor may write. For such a file the
     kernel would report every page as resident (can_do_mincore in mm/mincore.c).
@@ -132,9 +136,9 @@ def mincore(fd: int, segments: Sequence[FileExtent]) -> Pages:
 
 @contextlib.contextmanager
 def mapped(fd: int, size: int) -> Iterator["ctypes.Array[ctypes.c_ubyte]"]:
-    """Map an open file for reading, for as long as the `with` block runs; raise OSError.
+    """Map an open file for reading during the `with` block; raise OSError if it cannot be mapped.
 
-    Unlike mmap.mmap it lets other threads run while the kernel maps and unmaps.
+    Unlike mmap.mmap, this lets other threads run while the kernel maps and unmaps the file.
     """
     if not size:
         yield (ctypes.c_ubyte * 0)()
@@ -150,10 +154,10 @@ def mapped(fd: int, size: int) -> Iterator["ctypes.Array[ctypes.c_ubyte]"]:
 
 @cache
 def has_cachestat() -> bool:
-    """Return whether cachestat works here, tried on a file of this process.
+    """Return whether cachestat(2) works on this machine, by a call for a file of this process.
 
-    An old container runtime answers EPERM to unknown system calls. That must not be confused with
-    EPERM for another user's file.
+    An old container runtime returns EPERM for unknown system calls. Without this function it could
+    not be distinguished from EPERM for another user's file.
     """
     fd = os.memfd_create("replayer-probe", os.MFD_CLOEXEC)
     try:
@@ -166,7 +170,10 @@ def has_cachestat() -> bool:
 
 
 def forget(path: str | os.PathLike[str]) -> None:
-    """Write a file's dirty pages out, then make the kernel drop its clean ones; raise OSError."""
+    """Write a file's changed pages to disk, then make the kernel drop all its pages.
+
+    Raises OSError if the file cannot be opened or written out.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fdatasync(fd)
@@ -176,7 +183,10 @@ def forget(path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> int:
-    """Read a whole file into the page cache and return its bytes; raise OSError."""
+    """Read a whole file into the page cache and return its length in bytes.
+
+    Raises OSError if it cannot be read.
+    """
     total = 0
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -24,7 +24,7 @@ _FIFOS = ("control", "ack")
 _SCHEDULER = ["-e", "sched:sched_switch", "-e", "sched:sched_wakeup", "-m", "256"]
 """The scheduler's events, with a buffer of 1 MiB per processor for events not read yet."""
 _AT_ONCE = "--no-bpf-event"
-"""perf ends at once: else it waits for a thread that looks for BPF programs once a second."""
+"""With this option perf ends at once; else it waits for a thread that wakes once a second."""
 _FIRST_NAMESPACE = "pid:[4026531836]"
 """The pid namespace that the kernel boots with, include/linux/proc_ns.h."""
 _DATA_SECTION = 40
@@ -34,41 +34,42 @@ _HEADER = struct.Struct("=IHH")
 _OF_BPF = frozenset({17, 18})
 """PERF_RECORD_KSYMBOL and PERF_RECORD_BPF_EVENT."""
 _PASSED_OVER = 65
-"""PERF_RECORD_HEADER_EVENT_TYPE, which is deprecated."""
+"""PERF_RECORD_HEADER_EVENT_TYPE, a deprecated kind of record that every perf ignores."""
 _LEAST = 8 << 20
-"""perf writes about so much for the existing processes when it begins, if there are many."""
+"""The least limit of the file, in bytes: about what perf writes first for many processes."""
 _ROOM = 1 << 16
 _LARGEST = 1 << 30
 _OF_MEMORY = 0.05
-"""A share of the memory that is available: the file takes no more than this."""
+"""The greatest size of the file, as a share of the available memory."""
 _OF_FILE_SYSTEM = 0.5
 _READY_SECONDS = 5.0
 _END_SECONDS = 4.0
 _SCRIPT_SECONDS = 300.0
 _PLAIN = {"LC_ALL": "C", "PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS": "", "PAGER": "cat"}
-"""perf's defaults: no user's settings, and no look-ups of symbols over the network."""
+"""perf's environment: no settings of the user, and no search for symbols over the network."""
 _INSTALL = "apt-get install linux-perf, or dnf install perf"
 
 
 class Perf:
-    """One `perf record` of all processors."""
+    """One process of `perf record` that watches all processors, and its recording."""
 
     def __init__(
         self, host: Host, folder: Path, events: Sequence[str], *, wanted: Sequence[str] = ()
     ) -> None:
-        """Start it for these events, with its file in a folder; raise Skip if it cannot record.
+        """Start perf with its recording in `folder`; raise Skip if it cannot record.
 
-        Options of `wanted` are added if this perf knows them.  If it is `controlled`, it records
-        only while it is enabled, otherwise all the time.
+        `events` are the options that choose the events. Options of `wanted` are added if this perf
+        knows them. If perf is `controlled`, it records only while it is enabled, otherwise all the
+        time.
         """
         program = shell.find("perf")
         if program is None:
             raise Skip(f"perf is not installed ({_INSTALL})")
         self.data = folder / _FILE
         self.ended_badly = ""
-        """The way it ended by itself, or the reason why it was killed; "" if neither happened."""
+        """How perf failed by itself, or why it had to be killed, as a sentence; "" if neither."""
         self.largest = _largest(host, folder)
-        """The greatest size of its file, in bytes."""
+        """The greatest size of the recording, in bytes."""
         self._host = host
         self._program = program
         self._folder = folder
@@ -97,7 +98,7 @@ class Perf:
         return self._control.answered(seconds)
 
     def end(self) -> float:
-        """Stop it; return the CPU seconds that it cost."""
+        """Stop perf; return the CPU seconds that it used since `background.charge()`."""
         cost = self.background.cost()
         if self.background.status is not None:
             self.ended_badly = self._why_ended()
@@ -107,9 +108,10 @@ class Perf:
     def script(
         self, fields: str, *options: str, wanted: Sequence[str] = ()
     ) -> AbstractContextManager[IO[str]]:
-        """Open its recording as lines of these fields.
+        """Return a context with the lines of `perf script` for this recording.
 
-        Options of `wanted` are added if this perf knows them.
+        `fields` are the printed fields, separated by commas; `options` are further options of perf
+        script. Options of `wanted` are added if this perf knows them.
         """
         known = _options(self._program, "script") if wanted else frozenset()
         with contextlib.suppress(OSError, ValueError):
@@ -119,11 +121,11 @@ class Perf:
         return shell.printed(arguments, environment=_PLAIN, timeout=_SCRIPT_SECONDS)
 
     def is_full(self) -> bool:
-        """Return whether its file reached its limit."""
+        """Return whether the recording reached its greatest size."""
         return "size limit reached" in self.background.text()
 
     def last_words(self) -> str:
-        """Return the first lines that it printed, without its usual messages, in one line."""
+        """Return the first three unusual lines that perf printed, as one line."""
         lines = [line.strip() for line in self.background.text().splitlines() if line.strip()]
         words = [line for line in lines if not line.startswith(("Events ", "[ perf record: "))]
         said_nothing = "it printed nothing"
@@ -133,7 +135,7 @@ class Perf:
         return "; ".join(words[:3])[:300] or said_nothing
 
     def limit(self) -> str:
-        """Return a part of a sentence: its file reached its limit."""
+        """Return a part of a sentence: the recording reached its greatest size."""
         return f"its file reached {show_size(self.largest)}"
 
     def _command(self) -> list[str | Path]:
@@ -147,7 +149,7 @@ class Perf:
         return command
 
     def _wait_until_ready(self) -> None:
-        """Wait until perf is ready; raise Skip with its reason if it ended instead."""
+        """Wait until perf is ready, at most 5 s; raise Skip with the reason if it ended instead."""
         end = time.monotonic() + _READY_SECONDS
         if self._control is not None:
             self._control.ask("ping")
@@ -169,13 +171,16 @@ class Perf:
             self._control.close()
 
     def _why_ended(self) -> str:
-        """Return how perf ended by itself, "" if it reached the limit of its file."""
+        """Return how perf failed by itself, as a sentence; "" if it ended with status 0.
+
+        Status 0 means that the recording reached its greatest size.
+        """
         end = self.background.early_end()
         killed = (self.background.status or 0) < 0
         return f"perf {end}{'' if killed else f': {self.last_words()}'}" if end else ""
 
     def _refusal(self) -> str:
-        """Return why perf does not record, and a remedy."""
+        """Return a sentence with the reason why perf does not record, and with a remedy."""
         paranoid = self._host.read("proc/sys/kernel/perf_event_paranoid").strip()
         if os.geteuid() and paranoid.lstrip("-").isdigit() and int(paranoid) > 0:
             return (
@@ -194,9 +199,9 @@ class Perf:
 
 
 def of_scheduler(host: Host, folder: Path) -> Perf:
-    """Return a controllable perf that records the scheduler's events, with its file in a folder.
+    """Return a perf that records the scheduler's events and can be enabled and disabled.
 
-    Raises Skip or Impossible with the reason if that is not possible.
+    Its recording is in `folder`. Raises Skip or Impossible with the reason if that is not possible.
     """
     if host.link("proc/self/ns/pid") not in {"", _FIRST_NAMESPACE}:
         raise Impossible("process ids in here are not the kernel's own")
@@ -210,12 +215,12 @@ def of_scheduler(host: Host, folder: Path) -> Perf:
 
 
 def mend(path: Path) -> None:
-    """Make perf skip the records about BPF programs that came or went during a recording.
+    """Change a recording so that perf skips the records about BPF programs.
 
-    The kernel counts the length of such a record anew for each event that it is written for. So its
-    end is not where perf looks for the event's number, and perf rejects the whole file. Here such a
-    record gets a kind that is no longer written: every perf skips that. The layout of the file is
-    that of tools/perf/Documentation/perf.data-file-format.txt.
+    The kernel writes a wrong length into such a record if several events are recorded. Then perf
+    does not find the event's number at the record's end, and rejects the whole file. This function
+    gives such records a deprecated kind, which every perf skips. The layout of the file is that of
+    tools/perf/Documentation/perf.data-file-format.txt.
     """
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
         place, size = struct.unpack_from("=QQ", data, _DATA_SECTION)
@@ -243,14 +248,14 @@ class _Control:
         self.argument = f"fifo:{self._paths[0]},{self._paths[1]}"
 
     def ask(self, command: str) -> None:
-        """Send one command; a late answer to an earlier command is discarded first."""
+        """Send one command to perf; first discard a late answer to an earlier command."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._from_perf, 64)
         with contextlib.suppress(BlockingIOError):
             os.write(self._to_perf, f"{command}\n".encode())
 
     def answered(self, seconds: float) -> bool:
-        """Wait `seconds` for the answer to the command; return whether it came."""
+        """Wait for perf's answer for at most `seconds`; return whether it came."""
         ready, _, _ = select.select([self._from_perf], [], [], seconds)
         return bool(ready and os.read(self._from_perf, 64))
 
@@ -261,7 +266,10 @@ class _Control:
 
 
 def _options(perf: Path, command: str) -> frozenset[str]:
-    """Return the options that a command of this perf has; raises Skip if it lists none."""
+    """Return the options of a command, such as `record`, of this perf.
+
+    Raises Skip if perf does not list them.
+    """
     text = ""
     listing: list[str | Path] = [perf, command, "--list-opts"]
     try:
@@ -275,7 +283,10 @@ def _options(perf: Path, command: str) -> frozenset[str]:
 
 
 def _largest(host: Host, folder: Path) -> int:
-    """Return how many bytes a recording may have."""
+    """Return the greatest size of a recording in `folder`, in bytes.
+
+    It depends on the available memory and on the free space of the file system.
+    """
     available = host.memory("MemAvailable") or 0
     free = shutil.disk_usage(folder).free
     return max(_LEAST, int(min(_LARGEST, _OF_MEMORY * available, _OF_FILE_SYSTEM * free)))

@@ -5,7 +5,10 @@ STATES = ("usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest
 
 
 def ticks(text: bytes) -> dict[str, dict[str, int]]:
-    """Return clock ticks by state of `cpu` (all together) and of every `cpu<n>` that is online."""
+    """Return processor -> state -> clock ticks since boot, from the text of /proc/stat.
+
+    The processor `cpu` is all together; every one that is online is `cpu<n>`.
+    """
     by_name = {}
     for line in text.splitlines():
         if not line.startswith(b"cpu"):

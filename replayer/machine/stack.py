@@ -1,8 +1,8 @@
-"""The layers below files: every device, file and piece of memory beneath a file system.
+"""The layers below a file system: block devices, files and memory, down to the disks.
 
-A loop device has a file beneath it, dm, md and bcache have other devices, and zram has memory: the
-data from such a device need not come from a disk. The stack is followed down to the disks, whose
-reads the kernel counts, or as far as possible.
+Below a loop device is a file, below dm, md and bcache are other devices, and below zram is memory.
+So data from such a device need not come from a disk. The layers are followed down to the disks,
+whose reads the kernel counts, or as far as possible.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from replayer.machine.host import Host, Mount
 
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
-"""File systems whose files are memory."""
+"""File systems whose files are kept in memory."""
 _MEMORY_DEVICES = ("zram", "ram", "nullb")
 _DIRECT = frozenset({"ext2", "ext3", "ext4", "xfs"})
-"""File systems whose extents (FIEMAP) are places on their one device."""
+"""File systems on one device, for which FIEMAP reports the places of a file on this device."""
 _DELETED = " (deleted)"
 _SECTOR = 512
 
@@ -35,7 +35,7 @@ class BackingFile(NamedTuple):
     device: str
     """The loop device."""
     offset: int | None
-    """The offset in the file of byte 0 of the upper file system's device; None if not known."""
+    """The offset in the file at which the file system above begins, in bytes; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class Stack:
     disks: frozenset[str] = frozenset()
     """The lowest devices, with no other device beneath them, as named in /proc/diskstats."""
     memory: tuple[str, ...] = ()
-    """File systems and devices that are memory, in words."""
+    """Texts that name the file systems and devices that are memory, such as `tmpfs`."""
     hidden: tuple[str, ...] = ()
-    """Layers that cannot be followed, in words."""
+    """Texts that name the layers whose lower layers are not known, such as `nfs4`."""
     files: tuple[BackingFile, ...] = ()
 
 
 @dataclass
 class _Draft:
-    """A stack that is being followed."""
+    """The layers that have been found so far."""
 
     disks: set[str] = field(default_factory=set)
     memory: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class _Draft:
 
 
 def beneath(host: Host, paths: Iterable[str | Path]) -> Stack:
-    """Return the layers beneath files or folders; a missing one is ignored."""
+    """Return the layers beneath some files or folders; a path that does not exist is ignored."""
     draft, numbers = _Draft(), set()
     for path in paths:
         try:
@@ -83,7 +83,7 @@ def beneath(host: Host, paths: Iterable[str | Path]) -> Stack:
 
 
 def read_bytes(host: Host, disks: Iterable[str]) -> int | None:
-    """Return the bytes that disks have delivered since boot, None if one of them is not counted."""
+    """Return the bytes read from disks since boot; None if /proc/diskstats lacks one of them."""
     text = host.read(diskstats.FILE).encode()
     known = [diskstats.counters(text, name) for name in disks]
     if not known or None in known:
@@ -92,7 +92,7 @@ def read_bytes(host: Host, disks: Iterable[str]) -> int | None:
 
 
 def _follow_path(host: Host, path: Path, draft: _Draft, above: str) -> None:
-    """Follow the device of a path's file system; `above` are the devices over it, in words."""
+    """Add the layers below a path to `draft`; `above` is a text that names the layers over it."""
     mount = host.mount_of(path)
     kind = mount.type if mount is not None else "an unknown file system"
     if kind in IN_MEMORY:
@@ -118,7 +118,11 @@ def _members(host: Host, mount: Mount, device: str) -> list[str]:
 
 
 def _follow_device(host: Host, name: str, draft: _Draft, above: str, offset: int | None) -> None:
-    """Follow a block device; the file system begins at byte `offset` of it, None if unknown."""
+    """Add a block device and the layers below it to `draft`.
+
+    `above` is a text that names the layers over it. The file system begins at byte `offset` of the
+    device; None if that is unknown.
+    """
     if name in draft.devices:
         return
     draft.devices.add(name)
@@ -165,7 +169,7 @@ def _follow_loop(host: Host, name: str, draft: _Draft, above: str, offset: int |
 
 
 def _fits(host: Host, folder: str, path: Path) -> bool:
-    """Return whether a file can be the one beneath a loop device, judged by its size."""
+    """Return whether a file is large enough to be the one beneath a loop device."""
     size = (host.number(f"{folder}/size") or 0) * _SECTOR
     first = host.number(f"{folder}/loop/offset") or 0
     try:

@@ -1,6 +1,6 @@
 """Single threads: their states, and the time that each ran and waited for a processor.
 
-A thread is found by its id alone, /proc/TID, whatever its process is.
+A thread is found by its id alone, in /proc/TID; the id of its process is not needed.
 """
 
 import contextlib
@@ -19,32 +19,32 @@ _LONGEST_NAME = 15
 JOB = "replayer-job"
 """The name of threads that do a job for replayer."""
 WATCHING = "replayer-watch"
-"""The name of threads that only watch."""
+"""The name of threads with which replayer only watches a step."""
 
 
 class Look(NamedTuple):
-    """A thread's state, and its accounts since its start."""
+    """A thread's state now, and its CPU times since its start."""
 
     letter: str
     """As in ps: R runs or is runnable, S sleeps, D sleeps uninterruptibly, for a device."""
     user: int
-    """Ticks; user and system together are exact, but the split depends on when ticks occurred."""
+    """Clock ticks in user mode; the sum of user and system is exact, each of them is estimated."""
     system: int
     ran_ns: int
-    """Nanoseconds on a processor; 0 if this kernel does not count it, as the next two.
+    """Nanoseconds on a processor; this and the next two are 0 if this kernel does not count them.
 
     While the thread runs, the value is up to a tick old.
     """
     queued_ns: int
     slices: int
-    """The number of times that it was given a processor."""
+    """The number of times that the thread was given a processor."""
 
 
 class Thread:
-    """The open files of one thread; OSError of every method means that it is gone."""
+    """The open files of one thread; if it is gone, the methods raise OSError."""
 
     def __init__(self, tid: int) -> None:
-        """Open them; raise OSError for a thread that is gone or not visible."""
+        """Open the files of thread `tid`; raise OSError if it is gone or not visible."""
         self.tid = tid
         self._stat = os.open(f"/proc/{tid}/task/{tid}/stat", os.O_RDONLY)
         try:
@@ -59,7 +59,7 @@ class Thread:
         self.close()
 
     def look(self) -> Look:
-        """Return its state now, and its accounts."""
+        """Return the thread's state now, and its CPU times so far."""
         ran, queued, slices = self._account()
         text = os.pread(self._stat, _LINE, 0)
         fields = text[text.rindex(b")") + 2 :].split(None, 13)
@@ -67,7 +67,7 @@ class Thread:
         return Look(letter, int(fields[11]), int(fields[12]), int(ran), int(queued), int(slices))
 
     def slices(self) -> int:
-        """Return how many times it was given a processor."""
+        """Return how many times the thread was given a processor; 0 if that is not counted."""
         return int(self._account()[2])
 
     def _account(self) -> list[bytes]:
@@ -76,7 +76,7 @@ class Thread:
         return os.pread(self._schedstat, _LINE, 0).split()
 
     def close(self) -> None:
-        """Close its files; closing twice is fine."""
+        """Close the thread's files; a second call does nothing."""
         for name in ("_stat", "_schedstat"):
             descriptor = self.__dict__.pop(name, None)
             if descriptor is not None:
@@ -86,7 +86,7 @@ class Thread:
 def counts_queues() -> bool:
     """Return whether this kernel counts the time that threads run and wait for processors.
 
-    Without CONFIG_SCHED_INFO the file is missing, or all zeros.
+    Without CONFIG_SCHED_INFO the file /proc/PID/schedstat is missing, or has only zeros.
     """
     try:
         with Thread(os.getpid()) as main:
@@ -96,15 +96,15 @@ def counts_queues() -> bool:
 
 
 def of(pid: int) -> Iterator[int]:
-    """Yield the ids of a process's threads; none when it is gone."""
+    """Yield the ids of a process's threads; none if the process is gone."""
     with contextlib.suppress(OSError):
         yield from map(int, os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
 
 
 def children(pid: int) -> list[int] | None:
-    """Return the children of all threads of a process; None if this kernel does not list them.
+    """Return the ids of a process's children; [] if the process is gone.
 
-    It lists them with CONFIG_PROC_CHILDREN. A process that is gone has no children.
+    None if this kernel does not list children: it was built without CONFIG_PROC_CHILDREN.
     """
     main = os.getpid()
     if not Path(f"/proc/{main}/task/{main}/children").exists():
@@ -117,7 +117,10 @@ def children(pid: int) -> list[int] | None:
 
 
 def belongs(tid: int, process: int) -> bool:
-    """Return whether a thread belongs to a process, or to a child of it."""
+    """Return whether a thread belongs to a process or to one of its children.
+
+    `process` is the process's id; 0 means that it is not known, and False is returned.
+    """
     if not process:
         return False
     if Path(f"/proc/{process}/task/{tid}").exists():
@@ -130,12 +133,12 @@ def belongs(tid: int, process: int) -> bool:
 
 
 def hurry() -> None:
-    """Make the calling thread run on time, on the processor with the fewest interrupts.
+    """Give the calling thread real-time priority on the processor with the fewest interrupts.
 
-    This is done as far as it is allowed. Otherwise the thread would run more often when other
-    threads go to sleep, and would see them asleep. Or it would see threads awake that were just
-    woken: a virtual machine may receive the interrupts of its devices together with those of its
-    timer.
+    This is done as far as it is allowed. Otherwise a sampling thread would often run just when
+    other threads go to sleep, and so would see them asleep too often. On a processor with
+    interrupts of devices it would see threads awake too often that were just woken: a virtual
+    machine may receive these interrupts together with those of its timer.
     """
     with contextlib.suppress(OSError):
         quiet = interrupts.quietest(read(f"/{interrupts.FILE}"), os.sched_getaffinity(0))
@@ -153,13 +156,13 @@ def name(tid: int) -> str:
 
 
 def call_this(name: str) -> None:
-    """Give the calling thread a name that the kernel knows: its first 15 bytes."""
+    """Give the calling thread a name in the kernel: the first 15 bytes of `name`."""
     with contextlib.suppress(OSError):
         Path("/proc/thread-self/comm").write_bytes(name.encode()[:_LONGEST_NAME])
 
 
 def read(path: str) -> bytes:
-    """Return a file of /proc, in a third of the time that Path.read_bytes takes."""
+    """Return the contents of a file of /proc; this takes a third of the time of Path.read_bytes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         parts = []

@@ -1,4 +1,4 @@
-"""A thread that only watches: begun by a window's first mark, woken by each, ended in time."""
+"""A thread that only watches a step: marks of windows start and wake it, and its end is limited."""
 
 import threading
 from collections.abc import Callable
@@ -12,27 +12,27 @@ class WatcherThread:
     """A thread that runs a function that watches something, until `end` is called."""
 
     def __init__(self, watch: Callable[[], None]) -> None:
-        """Take its function, which returns soon after `ended` is set."""
+        """Take the thread's function, which has to return soon after `ended` is set."""
         self.ended = False
         self.cost = 0.0
-        """CPU seconds, as `watch` counts them."""
+        """CPU seconds used so far; the function `watch` has to set this."""
         self._watch = watch
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
 
     def wake(self) -> None:
-        """End the thread's current wait; the first call starts the thread."""
+        """End the `wait` of the thread; the first call starts the thread."""
         if self._thread.ident is None:
             self._thread.start()
         self._woken.set()
 
     def wait(self, seconds: float) -> None:
-        """Wait `seconds`, or until it is woken; called by the thread itself."""
+        """Wait for `seconds`, or until `wake` is called; the thread itself calls this."""
         self._woken.wait(seconds)
         self._woken.clear()
 
     def end(self) -> float:
-        """Make it end, within some seconds; return its cost in CPU seconds."""
+        """Set `ended` and wait at most 4 s for the thread's end; return `cost`."""
         self.ended = True
         self._woken.set()
         if self._thread.ident is not None:

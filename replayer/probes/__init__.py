@@ -14,21 +14,21 @@ from replayer.run.probe_context import ProbeContext, ProbeSpec
 
 
 class Probe(Protocol):
-    """A probe module with a default for each member that it leaves out."""
+    """The members of a probe module; a value here is the default of a missing member."""
 
     Spec: type[ProbeSpec]
     """The keys of the probe's table in TOML."""
     ON_DEVICE: bool = True
-    """False if the probe makes files, and cannot work on a raw device instead."""
+    """False if the probe needs files, so that it cannot work on a raw device."""
     ON_HOSTS: bool = False
-    """True if its files are only used by `run_io`, which client hosts can do as well."""
+    """True if the probe uses its files only by `run_io`, so that client hosts can do the work."""
 
     @abstractmethod
     def run(self, spec: Any, context: ProbeContext) -> None:
-        """Measure, and add every figure to the context's findings as soon as it is known."""
+        """Measure, and add every result to the context's findings as soon as it is known."""
 
     def needs(self, spec: Any, host: Host) -> int:  # noqa: ARG002
-        """Return the bytes of files that one client's part takes; 0 if it makes none."""
+        """Return the total size in bytes of one client's files; 0 if the probe makes none."""
         return 0
 
 
@@ -36,5 +36,5 @@ FACE = Probe
 
 
 def load(name: str) -> Probe:
-    """Return the probe of that name, as it is written in TOML."""
+    """Return the probe module with a name as written in TOML, such as `pg-fsync`."""
     return cast("Probe", registry.plugin("probes", name.replace("-", "_")))

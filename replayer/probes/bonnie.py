@@ -42,7 +42,10 @@ class Spec(ProbeSpec):
 
 @dataclass
 class _Line:
-    """Values of the table: phase -> (rate, percent of a processor, latencies)."""
+    """One client's results for the table; `values` is phase -> (rate, percent of CPU, latencies).
+
+    The rate is in KiB/s, for seeks in seeks/s, and for many small files in files/s.
+    """
 
     size: int
     values: dict[str, tuple[float, float, Latencies]] = field(default_factory=dict)
@@ -54,7 +57,7 @@ def needs(spec: Spec, host: Host) -> int:
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Run every phase that was asked for; the table contains these phases."""
+    """Run every phase that `spec` asks for, and add bonnie++'s table of these phases."""
     size = needs(spec, context.host)
     if size < 2 * context.host.memory_bytes():
         context.findings.note(
@@ -84,7 +87,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
 def _blocks(
     spec: Spec, context: ProbeContext, targets: list[IoTarget], lines: list[_Line], total: _Line
 ) -> None:
-    """Run the phases of bytes, blocks and seeks."""
+    """Run the phases of single bytes, blocks and seeks, on one large file."""
     for phase in _PHASES:
         job = _job(spec, phase, targets[0].file_bytes)
         if job is None:
@@ -112,13 +115,13 @@ def _add(context: ProbeContext, total: _Line, phase: str, io: IoRun) -> None:
 
 
 def _percent(io: IoRun, clients: int) -> float:
-    """Return the processor time of a phase as a percentage of its duration, for each client."""
+    """Return the processor time of a phase per client, as a percentage of the phase's duration."""
     result = io.of()
     return 100 * (io.user_seconds + io.system_seconds) / result.seconds / clients
 
 
 def _job(spec: Spec, phase: str, size: int) -> IoJob | None:
-    """Return the job of a phase; None for one that was not asked for."""
+    """Return the I/O job of a phase; None if `spec` does not ask for this phase."""
     name = f"{spec.name}: {phase}"
     blocks = size // spec.chunk
     if phase in {"putc", "getc"}:
@@ -225,7 +228,7 @@ def _table(spec: Spec, name: str, line: _Line) -> list[str]:
 
 
 def _pair(line: _Line, phase: str, *, of_files: bool = False) -> str:
-    """Return a rate in five columns and %CP in three, abbreviated as by bonnie++."""
+    """Return a phase's rate in five characters and its %CP in three, in bonnie++'s format."""
     if phase not in line.values:
         return f"{'':>5} {'':>3}"
     rate, percent, _ = line.values[phase]
@@ -236,7 +239,7 @@ def _pair(line: _Line, phase: str, *, of_files: bool = False) -> str:
 
 
 def _kib(rate: float) -> str:
-    """Return KiB/s in bonnie++'s format: 2044k, 358m."""
+    """Return a rate in KiB/s in bonnie++'s format, such as 2044k (KiB/s) or 358m (MiB/s)."""
     return f"{rate:.0f}k" if rate < 9999 else f"{rate / 1024:.0f}m"
 
 
@@ -245,7 +248,7 @@ def _mib(size: int) -> str:
 
 
 def _latency(line: _Line, phase: str) -> str:
-    """Return the longest latency in bonnie++'s format."""
+    """Return a phase's longest latency in bonnie++'s format, such as 512us; "" if not run."""
     if phase not in line.values:
         return ""
     us = line.values[phase][2].most_ns / 1e3
@@ -256,7 +259,7 @@ def _latency(line: _Line, phase: str) -> str:
 
 
 def _csv(spec: Spec, name: str, line: _Line) -> str:
-    """Return the line in bonnie++'s CSV format 1.98; phases that were not done are empty."""
+    """Return a client's results in bonnie++'s CSV format 1.98; phases not run are empty."""
     verbs = [f"{order}_{verb}" for order in ("seq", "ran") for verb in _VERBS]
     head = [
         _VERSION, f"replayer {_VERSION}", name, "1", str(spec.seed), _mib(line.size), "",
@@ -276,7 +279,7 @@ def _csv_pair(line: _Line, phase: str) -> str:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, size: int) -> None:
-    """Run bonnie++ in a folder next to replayer's, alternating, and compare its block phases."""
+    """Run the block phases by bonnie++ and by replayer, in turn, and compare the results."""
     folder = context.folder / "peer"
     folder.mkdir()
     ours: dict[str, list[float]] = {}

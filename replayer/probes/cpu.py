@@ -26,7 +26,7 @@ class Spec(ProbeSpec):
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Measure each number of processes; the work is the same sequence of divisions each time."""
+    """Measure the rate of passes with each number of processes, and how it grows with them."""
     cores = context.cores()
     counts = spec.threads or steps(cores)
     base: float | None = None
@@ -58,7 +58,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
 
 
 def steps(cores: int) -> tuple[int, ...]:
-    """Return 1, 2, 4, ... and the number of cores."""
+    """Return the powers of two below the number of cores, and this number itself."""
     counts = [1]
     while counts[-1] * 2 < cores:
         counts.append(counts[-1] * 2)
@@ -66,7 +66,7 @@ def steps(cores: int) -> tuple[int, ...]:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, work: SpinWork, many: int) -> None:
-    """Run sysbench cpu, alternating with the probe's own runs, and compare."""
+    """Run sysbench cpu and the probe's own work in turn, and compare the rates."""
 
     def theirs() -> float:
         return reference_tools.sysbench_cpu(

@@ -36,7 +36,7 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Write, then read back from the device."""
+    """Write the files, drop them from the page cache, then read them back from the device."""
     context.writable(writes=True)
     if spec.cross_check:
         context.findings.note("cross-check skipped: dd has no fast source of incompressible data")
@@ -72,7 +72,7 @@ def _tell(context: ProbeContext, operation: str, clients: list[IoResult], result
 
 
 def _line(result: IoResult) -> str:
-    """Return dd's last line."""
+    """Return a result in the format of dd's last line."""
     decimal = result.bytes / 1e9
     return (
         f"{result.bytes} bytes ({decimal:.1f} GB, {show_size(result.bytes)}) copied, "

@@ -68,7 +68,7 @@ class Spec(ProbeSpec):
     """The exponent if access = "zipf": the larger, the hotter the hottest blocks."""
 
     def lasts(self) -> float:
-        """Return the duration and the warm-up, 0 for an amount of bytes."""
+        """Return the seconds of duration and warm-up; 0 if an amount of bytes is given."""
         return 0.0 if self.amount or self.duration is None else self.duration + self.warm_up
 
     @model_validator(mode="after")
@@ -84,7 +84,7 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Make the files, run the job, add its figures."""
+    """Make the files, run the reads or writes, and add the results to the findings."""
     context.writable(writes=spec.operation != "read")
     each = spec.size // spec.files
     if each < spec.block_size:
@@ -133,7 +133,7 @@ def _job(spec: Spec) -> IoJob:
 def _cross_check(
     spec: Spec, context: ProbeContext, job: IoJob, targets: Sequence[IoTarget]
 ) -> None:
-    """Run fio on the first client's file, alternating with the probe's own runs, and compare."""
+    """Run fio and the probe's own job in turn on the first client's file, and compare the IOPS."""
     mode = _FIO.get((spec.access, spec.operation))
     plain = not (spec.fsync_every or spec.rate or spec.working_set)
     if mode is None or not plain or spec.files > 1 or spec.device or spec.duration is None:

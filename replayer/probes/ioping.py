@@ -38,7 +38,7 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Send the requests, and print the result in ioping's words."""
+    """Send the requests, and add the results, also in ioping's format, to the findings."""
     context.writable(writes=spec.operation == "write")
     targets = context.files("ioping", 1, spec.size, block_size=spec.block_size, direct=spec.direct)
     job = _job(spec)
@@ -78,7 +78,7 @@ def _job(spec: Spec, count: int | None = None) -> IoJob:
 
 
 def _lines(spec: Spec, context: ProbeContext, result: IoResult) -> list[str]:
-    """Return ioping's four lines."""
+    """Return a result as the four lines that ioping prints at its end."""
     seen = result.latencies
     total = seen.total_ns / 1e9
     moved = f"{show_size(result.bytes)} {'read' if spec.operation == 'read' else 'written'}"
@@ -104,7 +104,10 @@ def _thousands(value: float) -> str:
 def _cross_check(
     spec: Spec, context: ProbeContext, targets: list[IoTarget], operations: int
 ) -> None:
-    """Run ioping on the same file for as many requests, alternating with the probe's own runs."""
+    """Run ioping and the probe's own job in turn on the same file, and compare the latencies.
+
+    `operations` is the number of requests of each run.
+    """
     count = max(1, operations)
     job = _job(spec, count)
 

@@ -56,7 +56,11 @@ class Spec(ProbeSpec):
 
 @dataclass(frozen=True)
 class _Point:
-    """The figures of one client, or of all, at these numbers of small and large requests."""
+    """The results of one client, or of all together, at one point.
+
+    A point is a number of small and a number of large requests under way at the same time. A result
+    is None if there were no such requests.
+    """
 
     small: int
     large: int
@@ -65,7 +69,7 @@ class _Point:
 
     @property
     def at(self) -> str:
-        """Return the point in ORION's format."""
+        """Return the point in ORION's format, such as `@ Small=4 and Large=0`."""
         return f"@ Small={self.small} and Large={self.large}"
 
 
@@ -75,7 +79,7 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Measure every point; after an error, the points measured before it are still summed up."""
+    """Measure every point and add ORION's summary; after an error, that of the points so far."""
     context.writable(writes=spec.write > 0)
     targets = context.files("orion", 1, spec.size, block_size=spec.size_small)
     points: dict[str, list[_Point]] = {}
@@ -100,7 +104,7 @@ def _plan(spec: Spec) -> list[tuple[int, int]]:
 def _measure(
     spec: Spec, context: ProbeContext, targets: Sequence[IoTarget], small: int, large: int
 ) -> dict[str, _Point]:
-    """Return the point of each client, and under `all` the point of all if there are several."""
+    """Return name of client -> its results at a point; `all` has the sum of several clients."""
     jobs = _jobs(spec, small, large)
     title = f"{spec.name}: small {small}, large {large}"
     io = context.run_io(title, jobs, targets)
@@ -149,7 +153,7 @@ def _jobs(spec: Spec, small: int, large: int) -> list[IoJob]:
 
 
 def _sum_up(spec: Spec, findings: StepRecorder, points: dict[str, list[_Point]]) -> None:
-    """Add ORION's summary, histogram and CSV of each client and of all together."""
+    """Add each client's summary in ORION's format, and histogram and CSV of all together."""
     for client, own in points.items():
         several = len(points) > 1
         findings.lines(f"summary.client {client}" if several else "summary", _summary(own))
@@ -208,7 +212,7 @@ def _measurements(findings: StepRecorder, points: Sequence[_Point]) -> None:
 
 
 def _histogram(findings: StepRecorder, points: Sequence[_Point]) -> None:
-    """Add the latencies at the highest IOPS in ORION's buckets, each twice as wide as the last."""
+    """Add ORION's histogram of the small requests' latencies at the point with the most IOPS."""
     small = _small_only(points)
     if not small:
         return
@@ -227,7 +231,10 @@ def _histogram(findings: StepRecorder, points: Sequence[_Point]) -> None:
 
 
 def _matrices(spec: Spec, findings: StepRecorder, points: Sequence[_Point]) -> None:
-    """Add the matrices of IOPS, MBPS and latency as CSV: a line for each number of large reads."""
+    """Add ORION's matrices of IOPS, MBPS and latency as CSV.
+
+    They have a line for each number of large requests and a column for each number of small ones.
+    """
     known = {(point.small, point.large): point for point in points}
     rows, columns = (0, *spec.large), (0, *spec.small)
 
@@ -245,7 +252,7 @@ def _matrices(spec: Spec, findings: StepRecorder, points: Sequence[_Point]) -> N
 
 
 def _cell(point: _Point | None, value: str) -> str:
-    """Return one value of a matrix, empty if no request of that kind was under way."""
+    """Return one value of a matrix as text; "" if the point had no request of that kind."""
     result = (
         None if point is None else point.large_result if value == "mbps" else point.small_result
     )
@@ -257,7 +264,10 @@ def _cell(point: _Point | None, value: str) -> str:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, targets: Sequence[IoTarget]) -> None:
-    """Run fio at the smallest and the largest depth of small reads and with one large stream."""
+    """Run fio and the probe's own job in turn, and compare the IOPS.
+
+    This is done with the fewest and the most small reads, and with the fewest large ones.
+    """
     if spec.device or spec.write:
         context.findings.note("cross-check skipped: fio is compared on files and with reads only")
         return

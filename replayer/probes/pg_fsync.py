@@ -33,12 +33,12 @@ class Spec(ProbeSpec):
 
 
 def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
-    """Return the bytes of one client's file: one segment of the log."""
+    """Return the size of one client's file: one 16 MiB segment of the log, or a larger block."""
     return max(_SEGMENT_BYTES, spec.block_size)
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Measure every method on one segment that is overwritten again and again."""
+    """Measure every method on one file, as long as a segment, that is overwritten repeatedly."""
     context.writable(writes=True)
     targets = context.files(
         "wal", 1, needs(spec, context.host), block_size=spec.block_size, direct=spec.direct
@@ -82,7 +82,7 @@ def _job(spec: Spec, method: Method) -> IoJob:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, targets: list[IoTarget]) -> None:
-    """Run pg_test_fsync on a file next to replayer's and compare; one run measures every method."""
+    """Run pg_test_fsync and the probe's own jobs in turn, and compare the rates of each method."""
     if spec.device or spec.block_size != 8192:
         context.findings.note("cross-check skipped: pg_test_fsync writes 8 KiB to a file")
         return

@@ -50,12 +50,12 @@ class _Row:
 
 
 def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
-    """Return the bytes of one client's files: sizes are measured one after the other."""
+    """Return the bytes of one client's files: the largest size, as sizes are measured in turn."""
     return max(spec.sizes)
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Measure every row."""
+    """Measure every row of the table: each size with each mode and each number of threads."""
     context.writable(writes=any(mode not in {"seqrd", "rndrd"} for mode in spec.modes))
     csv = [_CSV]
     for size in spec.sizes:
@@ -78,7 +78,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
 
 
 def _row(spec: Spec, context: ProbeContext, targets: list[IoTarget], row: _Row) -> list[str]:
-    """Measure one row; return its lines of CSV."""
+    """Measure one row; return its lines of CSV: of each client if there are several, and of all."""
     job = _job(spec, row.mode, row.threads)
     _prepare(spec, context, targets, row.mode)
     size = show_size(row.size)
@@ -95,7 +95,7 @@ def _row(spec: Spec, context: ProbeContext, targets: list[IoTarget], row: _Row) 
 
 
 def _add(context: ProbeContext, name: str, row: _Row, result: IoResult) -> str:
-    """Add a row to the table and return it as CSV; times are in milliseconds, as sysbench's are."""
+    """Add a row to the table and return it as a line of CSV; times are in ms, as in sysbench."""
     seen = result.latencies
     nanoseconds = (seen.least_ns, seen.mean_ns, seen.most_ns, seen.percentile_ns(95))
     times = dict(zip(("min_ms", "avg_ms", "max_ms", "95th_ms"), nanoseconds, strict=True))
@@ -115,9 +115,9 @@ def _add(context: ProbeContext, name: str, row: _Row, result: IoResult) -> str:
 
 
 def _prepare(spec: Spec, context: ProbeContext, targets: list[IoTarget], mode: Mode) -> None:
-    """Empty the files before seqwr, as sysbench does; refill them before any other mode.
+    """Empty the files before the mode seqwr, as sysbench does; refill them before any other mode.
 
-    seqwr may end before it has filled the files, and other modes need them whole.
+    The mode seqwr may end before it has filled the files, and the other modes need full files.
     """
     if spec.device:
         return
@@ -145,7 +145,10 @@ def _job(spec: Spec, mode: Mode, threads: int) -> IoJob:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, targets: list[IoTarget], size: int) -> None:
-    """Run sysbench with files under its own names in the same folder, alternating with own runs."""
+    """Run sysbench and the probe's own jobs in turn, and compare the throughput of each mode.
+
+    sysbench makes its own files, because it uses only its own file names.
+    """
     if spec.device or not spec.direct:
         context.findings.note("cross-check skipped: sysbench is compared on files with direct I/O")
         return

@@ -1,4 +1,8 @@
-"""Safety checks for raw block devices: any may be read; only a named, empty, unused one written."""
+"""Safety checks for raw block devices.
+
+Every device may be read. A device may be written only if the user gave its serial number, and if it
+is empty and unused.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ _TAIL_BYTES = 64 << 10
 
 
 def target(device: str) -> IoTarget:
-    """Return a device as a target: all of it except its first and last MiB.
+    """Return a device as the target of reads and writes, without its first and last MiB.
 
     Raises Impossible if it is not a block device or may not be opened.
     """
@@ -29,12 +33,15 @@ def target(device: str) -> IoTarget:
 
 
 def name_of(device: str) -> str:
-    """Return the name of the whole disk, as in /proc/diskstats."""
+    """Return the name of a device as in /proc/diskstats; for a partition, that of its disk."""
     return _disk(_sysfs(device)).name.replace("!", "/")
 
 
 def may_write(device: str, serial: str, *, root: Path = Path("/")) -> None:
-    """Raise Impossible unless `serial` is the device's own and the device is empty and unused."""
+    """Raise Impossible unless `serial` is the device's own and the device is empty and unused.
+
+    Its own is its serial number as returned by `serial_of`.
+    """
     _block_device(device)
     own = serial_of(device, root=root)
     if not own:
@@ -51,7 +58,10 @@ def may_write(device: str, serial: str, *, root: Path = Path("/")) -> None:
 
 
 def serial_of(device: str, *, root: Path = Path("/")) -> str:
-    """Return the serial number, "" if there is none; for a loop device the path of its file."""
+    """Return a device's serial number or other id; "" if there is none.
+
+    For a loop device it is the path of the file.
+    """
     folder = _sysfs(device, root)
     for name in ("serial", "device/serial", "device/wwid", "wwid", "dm/uuid", "loop/backing_file"):
         try:
@@ -64,7 +74,7 @@ def serial_of(device: str, *, root: Path = Path("/")) -> str:
 
 
 def in_use(device: str, *, root: Path = Path("/")) -> str:
-    """Return why a device is in use, as the end of "it ...", or ""."""
+    """Return why a device is in use, as the end of a sentence "it ..."; "" if it is unused."""
     folder = _sysfs(device, root)
     parts = sorted(child.name for child in folder.iterdir() if (child / "partition").exists())
     if parts:
@@ -86,7 +96,7 @@ def in_use(device: str, *, root: Path = Path("/")) -> str:
 
 
 def signature(device: str) -> str:
-    """Return the content found on a device, as the end of "it ...", or "" for an empty one."""
+    """Return what is stored on a device, as the end of a sentence "it ..."; "" if it is empty."""
     named = _probed(device)
     if named:
         return named
@@ -101,7 +111,10 @@ def signature(device: str) -> str:
 
 
 def _probed(device: str) -> str:
-    """Return the type of content by util-linux's wipefs, "" if there is none or no wipefs."""
+    """Return the contents that util-linux's wipefs finds, as the end of a sentence "it ...".
+
+    "" if it finds none, or if wipefs is not installed.
+    """
     program = shell.find("wipefs", Path("/usr/sbin"), Path("/sbin"))
     if program is None:
         return ""
@@ -114,7 +127,10 @@ def _probed(device: str) -> str:
 
 
 def _held(device: str) -> str:
-    """Return why the kernel refuses exclusive access to a device, which is then in use; else ""."""
+    """Return why the kernel refuses exclusive access to a device, as the end of "it ...".
+
+    The device is in use then. "" if the kernel allows it.
+    """
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
     except OSError as error:

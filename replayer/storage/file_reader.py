@@ -1,6 +1,6 @@
-"""Reading of files, or ranges of them, from a queue that many threads share: the walk's work.
+"""Read files, or ranges of them, from a queue that many threads share: the work of the step walk.
 
-It runs in fresh processes, so it imports little.
+This module runs in new processes, so it imports little.
 """
 
 import contextlib
@@ -20,8 +20,11 @@ from replayer.watch.workers import Barrier, Counter, Report
 ALIGNMENT = 4096
 """Alignment of block sizes, offsets and buffers of direct reads: no current device needs more."""
 _EXACT_BITS = 11
-"""Leading bits of a latency that are kept: this gives the lowest value of its bin in
-watch/histogram.py, which is not imported here because it imports numpy."""
+"""The leading bits of a latency that are kept, the others become 0.
+
+So each latency becomes the lowest value of its bin in watch/histogram.py. That module is not
+imported here, because it imports numpy.
+"""
 _REPORT_EVERY_NS = 250_000_000
 _HINTS = {
     errno.EACCES: "; run as the user that owns it",
@@ -30,13 +33,13 @@ _HINTS = {
 }
 
 LEAST_RANGE = 4 << 20
-"""The smallest range of a file that is dealt by itself, in bytes."""
+"""The least bytes of a file that a thread reads as a range, unless they are the file's end."""
 
 Range = tuple[int, int, int]
-"""Index of a file in the queue, its first byte and the byte behind its last."""
+"""(index of a file in the queue, offset of the range's first byte, offset of its end)."""
 
 ReadAt = Callable[[int], int]
-"""Reads the next block, at that byte offset, and returns the number of bytes; 0 at the end."""
+"""A function that reads the block at a byte offset and returns its length; 0 at the file's end."""
 
 
 @dataclass
@@ -44,18 +47,18 @@ class ReadResult:
     """The files and bytes that one thread has read."""
 
     files: list[tuple[int, int]] = field(default_factory=list)
-    """Index of the file and bytes read, of each file or range."""
+    """(index of the file, bytes read) of each file or range."""
     missing: list[int] = field(default_factory=list)
-    """Indexes of the files that had vanished."""
+    """Indexes of the files that no longer existed."""
     read_bytes: int = 0
     reads: int = 0
     latencies: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Latency in ns, rounded down to the lowest of its bin -> number of reads."""
+    """Latency in ns, rounded down to the lowest value of its bin -> number of reads."""
 
 
 @dataclass(frozen=True)
 class ReadProgress:
-    """The progress of the threads of one process."""
+    """What the threads of one process have read by `clock_ns`."""
 
     pid: int
     clock_ns: int
@@ -65,31 +68,33 @@ class ReadProgress:
 
 @dataclass
 class Queue:
-    """A queue of files to read: threads of a process share it, processes share its counter."""
+    """A queue of files to read.
+
+    The threads of a process share the queue. Each process has a copy, and all share its counter.
+    """
 
     paths: tuple[str, ...]
     sizes: tuple[int, ...]
-    """Bytes of each file when it was listed.  Reading ends there, without another read for the
-    end."""
+    """The size of each file in bytes when it was listed.  A file is read up to this size only."""
     mode: str
     """read, mmap or direct."""
     block_size: int
     counter: Counter = field(default_factory=Counter)
     ranges: tuple[Range, ...] = ()
-    """The pieces that are dealt; without any, each file is dealt whole."""
+    """The pieces that the threads take; if there are none, they take whole files."""
     hauls: list[ReadResult] = field(default_factory=list)
     """Results of the threads of this process."""
     next_said_ns: int = 0
 
     def take(self) -> Range | None:
-        """Return the next piece, or None if all are taken."""
+        """Take the next piece or file for the calling thread; return None if all are taken."""
         number = self.counter.take()
         if self.ranges:
             return self.ranges[number] if number < len(self.ranges) else None
         return (number, 0, self.sizes[number]) if number < len(self.paths) else None
 
     def said(self, clock_ns: int) -> ReadProgress:
-        """Return the progress of this process."""
+        """Return the progress of all threads of this process."""
         read_bytes = sum(haul.read_bytes for haul in self.hauls)
         return ReadProgress(
             os.getpid(), clock_ns, read_bytes, sum(len(haul.files) for haul in self.hauls)
@@ -97,7 +102,7 @@ class Queue:
 
 
 def read_all(queue: Queue, barrier: Barrier, report: Report) -> ReadResult:
-    """Read file after file until the queue is empty; skip a file that has vanished.
+    """Read files or ranges until the queue is empty; skip a file that no longer exists.
 
     Raises ReplayerError with the file's name if a file cannot be read.
     """
@@ -130,10 +135,10 @@ def read_all(queue: Queue, barrier: Barrier, report: Report) -> ReadResult:
 
 
 def deal(sizes: Sequence[int], threads: int, block_size: int) -> tuple[Range, ...]:
-    """Return the pieces for so many threads where files are fewer than these; () deals whole files.
+    """Return ranges of the files if there are fewer files than `threads`; () means whole files.
 
-    A file that is larger than a thread's share is divided into ranges of a share each, which is a
-    whole number of blocks.
+    A thread's share is all bytes divided by `threads`, rounded up to whole blocks. Files larger
+    than that are divided into ranges of one share each. () is also returned if no file is larger.
     """
     share = max(-(-sum(sizes) // threads), LEAST_RANGE)
     share = -(-share // block_size) * block_size
@@ -147,7 +152,7 @@ def deal(sizes: Sequence[int], threads: int, block_size: int) -> tuple[Range, ..
 
 
 def why_not_direct(path: str) -> str:
-    """Return "" if the file can be read around the page cache, else the system's error."""
+    """Return "" if a file can be read with O_DIRECT, else the system's error message."""
     way, flags = _direct(ALIGNMENT)
     try:
         fd = os.open(path, flags)
@@ -188,7 +193,10 @@ Way = Callable[[int, int], contextlib.AbstractContextManager[ReadAt]]
 
 
 def _buffered(block_size: int) -> tuple[Way, int]:
-    """Return the way to read with read(2), through the page cache."""
+    """Return (way, flags of open) to read with readv(2), through the page cache.
+
+    A way is a function (open file, end of the range) whose context yields a ReadAt.
+    """
     buffers = [bytearray(block_size)]
 
     @contextlib.contextmanager
@@ -199,7 +207,10 @@ def _buffered(block_size: int) -> tuple[Way, int]:
 
 
 def _direct(block_size: int) -> tuple[Way, int]:
-    """Return the way to read with pread(2) and O_DIRECT; a file's last block may be short."""
+    """Return (way, flags of open) to read with preadv(2) and O_DIRECT.
+
+    The last block of a file may be shorter.
+    """
     # An anonymous mapping is page aligned.
     buffers = [mmap.mmap(-1, block_size)]
 
@@ -211,7 +222,10 @@ def _direct(block_size: int) -> tuple[Way, int]:
 
 
 def _mapped(block_size: int) -> tuple[Way, int]:
-    """Return the way to read by mapping; numpy touches each byte without the interpreter's lock."""
+    """Return (way, flags of open) to read by mmap(2).
+
+    numpy reads every byte of the mapping, without holding the interpreter's lock.
+    """
     # Only this way needs numpy, and each of many processes would load it.
     import numpy as np  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Files for measurements: made in replayer's own folder, and removed in any case."""
+"""Files for measurements, in a folder that replayer makes and always removes at the end."""
 
 from __future__ import annotations
 
@@ -33,11 +33,15 @@ _SPARE_BYTES = 16 * MIB
 
 
 NOTES = frozenset({"files"})
-"""Kinds of notes that `recover` handles."""
+"""The kinds of notes in the journal that `recover` handles."""
 
 
 def recover(note: journal.Note) -> str:
-    """Remove the folder that a killed replayer left, and its note; return a message on that."""
+    """Remove the folder that a killed replayer left, and its note in the journal.
+
+    Returns a message about what was done. Raises Untrusted if the note does not name such a folder
+    or if another user could have changed it.
+    """
     folder = note.path_of("path", _NAME)
     try:
         with trusted_path.steady(folder.parent, _WHAT) as parent:
@@ -61,9 +65,9 @@ def recover(note: journal.Note) -> str:
 
 
 def enough(parent: Path, wanted: int) -> None:
-    """Raise Impossible, with both numbers, if a file system has less than `wanted` bytes free.
+    """Raise Impossible if the file system of `parent` has less than `wanted` bytes and 16 MiB free.
 
-    Also raises it for a folder that does not exist.
+    Also raises Impossible if the folder `parent` does not exist.
     """
     free = free_bytes(parent)
     if wanted + _SPARE_BYTES > free:
@@ -74,7 +78,7 @@ def enough(parent: Path, wanted: int) -> None:
 
 
 class Workspace:
-    """Replayer's own folder; leaving the `with` block removes it with everything in it."""
+    """A new folder for measurements; the end of the `with` block removes it with all its files."""
 
     def __init__(self, parent: Path) -> None:
         self._parent = trusted_path.real(parent)
@@ -118,11 +122,13 @@ class Workspace:
         direct: bool = True,
         wrote: Callable[[int], None] = lambda _: None,
     ) -> IoTarget:
-        """Make `count` files; filled ones hold incompressible data that is on the disk on return.
+        """Make `count` files in the subfolder `name`, and return them as a target.
 
-        `direct` asks whether O_DIRECT will be used on them; `wrote` is called with the bytes of
-        each piece written.  Raises Impossible if there is no room, or if O_DIRECT works but not
-        with this block size; ReplayerError if writing fails.
+        If `filled`, they contain incompressible data, which is on the disk on return; otherwise
+        they are empty.  `direct` is true if O_DIRECT will be used on them, if it works here.
+        `wrote` is called with the length of each piece written, in bytes.  Raises Impossible if
+        there is no room, or if O_DIRECT works but not with this block size; ReplayerError if
+        writing fails.
         """
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
@@ -142,8 +148,8 @@ class Workspace:
     def empty(self, target: IoTarget) -> None:
         """Truncate the files of a target to zero bytes, so that the next writes allocate blocks.
 
-        The truncation is on the disk on return: otherwise its journal writes and discards would
-        fall into the measurement.
+        The truncation is on the disk on return. Otherwise the file system would write its journal
+        and discard blocks during the measurement.
         """
         for path in target.paths:
             os.truncate(path, 0)
@@ -151,7 +157,7 @@ class Workspace:
             settle(path)
 
     def refill(self, target: IoTarget) -> None:
-        """Rewrite the files that are shorter than they should be."""
+        """Make those files of a target anew that are shorter than its `file_bytes`."""
         for path in map(Path, target.paths):
             if path.stat().st_size < target.file_bytes:
                 path.unlink()
@@ -209,7 +215,10 @@ def _direct_block(folder: Path, block_size: int) -> bool:
 
 
 def _create(path: Path, size: int, wrote: Callable[[int], None]) -> None:
-    """Make one file of incompressible data, no two pages alike, and fsync it."""
+    """Make one file of incompressible data, no two pages of it alike, and write it to the disk.
+
+    `size` 0 makes an empty file. `wrote` is called with the length of each piece written.
+    """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         if not size:

@@ -14,17 +14,17 @@ class BlockOrder(StrEnum):
     """The order in which blocks are visited."""
 
     RANDOM = "random"
-    """Uniform, with replacement."""
+    """Each block is equally likely every time, whether it was visited before or not."""
     ZIPF = "zipf"
-    """Zipf's law with exponent `theta`; popular blocks are spread over the files."""
+    """Some blocks are more likely, by Zipf's law with exponent `theta`, spread over the files."""
     SEQUENTIAL = "sequential"
-    """Every thread reads its own region in order, again and again."""
+    """Every thread visits its own region in order, again and again."""
     SHARED = "shared"
     """All threads share one sequential walk: each takes the next block."""
 
 
 class Sync(StrEnum):
-    """The sync call after a write, inside its latency."""
+    """The system call after a write that brings it to the disk; the latency includes it."""
 
     NONE = "none"
     FSYNC = "fsync"
@@ -38,9 +38,9 @@ class IoTarget:
     paths: tuple[str, ...]
     file_bytes: int
     direct: bool
-    """True if O_DIRECT works here."""
+    """True if O_DIRECT can be used on these files."""
     first_byte: int = 0
-    """Offset of the first block in each file; a device's first MiB is left alone."""
+    """Offset of the first block in each file, in bytes; a device's first MiB is never used."""
 
     @property
     def bytes(self) -> int:
@@ -50,20 +50,20 @@ class IoTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoJob:
-    """The work of `threads` threads; it ends after `seconds` or `operations`, the earlier one."""
+    """The work of `threads` threads; it ends after `seconds` or after `operations`, if given."""
 
     name: str
     threads: int
     block_size: int
     access: BlockOrder = BlockOrder.RANDOM
     read_share: float = 1.0
-    """Share of reads: 1 reads only, 0 writes only; between them each operation is drawn."""
+    """Share of reads: 1 is reads only, 0 is writes only; between, each operation is random."""
     direct: bool = True
     dsync: bool = False
     sync: Sync = Sync.NONE
     sync_every: int = 1
     drop: bool = False
-    """Drop each block from the page cache before the operation, outside its latency."""
+    """Drop each block from the page cache before its operation; the latency excludes this."""
     seconds: float | None = None
     operations: int | None = None
     """Operations of all threads together."""
@@ -74,9 +74,9 @@ class IoJob:
     rate: float | None = None
     """Operations per second of all threads together; None means as fast as possible."""
     rewrite: bool = False
-    """Write back the block that was just read there, changed."""
+    """Each write reads the block first, changes one byte, and writes it back."""
     finish: Sync = Sync.NONE
-    """The sync call of each thread after its last operation, inside the window."""
+    """The sync call of each thread after its last operation; its time is part of the window."""
     huge: bool = True
     """Put buffers on huge pages if the kernel grants them: a block is then contiguous in memory."""
     theta: float = 1.1
@@ -94,7 +94,10 @@ class IoJob:
         return self.read_share < 1
 
     def blocks(self, target: IoTarget) -> int:
-        """Return the number of blocks of a target in use; raise Impossible if there are none."""
+        """Return the number of a target's blocks that the job uses.
+
+        Raises Impossible if there are fewer blocks than threads.
+        """
         usable = target.file_bytes // self.block_size * len(target.paths)
         if self.working_set is not None:
             usable = min(usable, self.working_set // self.block_size)
@@ -116,29 +119,29 @@ class IoThread:
     """Number of the thread in the job, from 0."""
     client: int = 0
     turn: Counter | None = None
-    """Counter of the next block of a shared walk."""
+    """The counter from which all threads take the next block, if the order is SHARED."""
     apart: bool = False
-    """True if the thread runs on another host than the one that made the files."""
+    """True if the thread may run on another host than the one that made the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadResult:
     """The result of one thread.
 
-    `latencies` are those of the counted reads and of the counted writes; `per_second` are the
-    counted operations of each second since the window began.
+    `latencies` are (those of the counted reads, those of the counted writes). `per_second` has the
+    number of counted operations in each second since the window began.
     """
 
     window_begin_ns: int
     last_ns: int
     cut: bool
-    """True if the time limit ended it, and not the number of operations."""
+    """True if the time limit ended the thread, and not the number of operations."""
     issued: tuple[int, int]
-    """Reads and writes, including those that are not counted."""
+    """(reads, writes), including those that are not counted."""
     latencies: tuple[Latencies, Latencies]
     per_second: tuple[int, ...]
 
     def moved(self, by_ns: int) -> "ThreadResult":
-        """Return the result with its times moved to a clock that is `by_ns` ahead."""
+        """Return the result with `by_ns` added to its times, to convert them to another clock."""
         begin_ns, last_ns = self.window_begin_ns + by_ns, self.last_ns + by_ns
         return replace(self, window_begin_ns=begin_ns, last_ns=last_ns)

@@ -1,4 +1,4 @@
-"""Sums of the results of a job's threads."""
+"""The result of a job: the sum of the results of its threads, of its clients, or of its hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IoResult:
-    """The result of one job, or of the same job of several clients."""
+    """The result of one job of one client, or the sum of this job for several clients."""
 
     job: IoJob
     seconds: float
@@ -30,11 +30,11 @@ class IoResult:
     per_second: tuple[int, ...]
     begin_ns: int
     within: int | None = None
-    """Operations within the window, if the latencies include operations outside it."""
+    """The number of operations in the window, if the latencies include others; else None."""
 
     @property
     def end_ns(self) -> int:
-        """Return the end of the window."""
+        """Return the end of the window, in ns of the clock of `begin_ns`."""
         return self.begin_ns + round(self.seconds * 1e9)
 
     @property
@@ -45,7 +45,10 @@ class IoResult:
         return self.reads.operations + self.writes.operations
 
     def done_between(self, begin_ns: int, end_ns: int) -> float:
-        """Return the operations between two times; those of a second are spread evenly over it."""
+        """Return the number of counted operations between two times, estimated by interpolation.
+
+        The operations of each second are taken as spread evenly over this second.
+        """
         ends = [min(float(second), self.seconds) for second in range(len(self.per_second) + 1)]
         done = [0, *accumulate(self.per_second)]
         first, last = ((ns - self.begin_ns) / 1e9 for ns in (begin_ns, end_ns))
@@ -53,7 +56,7 @@ class IoResult:
 
     @property
     def bytes(self) -> int:
-        """Return the number of counted bytes."""
+        """Return the bytes of all counted operations."""
         return self.operations * self.job.block_size
 
     @property
@@ -76,7 +79,7 @@ def summed(job: IoJob, shares: Sequence[ThreadResult]) -> IoResult:
     """Return the sum of all threads' results.
 
     The window is the job's duration if the time limit ended the job.  Otherwise it lasts from the
-    barrier to the last operation.  Raises ReplayerError if there was no operation in it.
+    end of the warm-up to the last operation.  Raises ReplayerError if it has no operation.
     """
     begin = shares[0].window_begin_ns
     last = max(share.last_ns for share in shares)
@@ -102,7 +105,7 @@ def summed(job: IoJob, shares: Sequence[ThreadResult]) -> IoResult:
 
 
 def together(results: Sequence[IoResult]) -> IoResult:
-    """Return the sum of the same job of several clients: counts add up over the longest window."""
+    """Return the sum of the same job's results for several clients, over the longest window."""
     first = results[0]
     return IoResult(
         job=first.job,
@@ -117,10 +120,10 @@ def together(results: Sequence[IoResult]) -> IoResult:
 
 
 def overlapped(results: Sequence[IoResult]) -> IoResult:
-    """Return the sum of the same job on several hosts, over the window in which all worked.
+    """Return the sum of the same job's results on several hosts, over the time when all worked.
 
-    Latencies are of all operations of each host in its own window.  Raises ReplayerError if there
-    was no time in which all hosts worked.
+    The latencies also include the operations of a host while not all hosts worked.  Raises
+    ReplayerError if there was no time in which all hosts worked.
     """
     begin, end = max(one.begin_ns for one in results), min(one.end_ns for one in results)
     if begin >= end:
@@ -142,7 +145,7 @@ def _added(many: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def summary(latencies: Latencies) -> dict[str, Any]:
-    """Return the columns of every table of latencies, in microseconds."""
+    """Return name of column, such as `p95_us` -> value in microseconds, for tables of latencies."""
     return {
         "avg_us": latencies.mean_ns / 1e3,
         "p50_us": latencies.percentile_ns(50) / 1e3,

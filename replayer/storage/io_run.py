@@ -1,4 +1,4 @@
-"""Runs of jobs on the targets of one or more clients, begun at the same time and added up."""
+"""Run the same jobs for one or more clients, each on its own files, and add up the results."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _READY_SECONDS = 120.0
 _PROCESSES_A_CORE = 4
 _MOST_PROCESSES = 64
 _BUSY_IDLE = 0.05
-"""Below this idle share of processor time, the processors are the limit, not the storage."""
+"""If a smaller share of processor time was idle, the processors are the limit, not the storage."""
 _MOST_LOOP = 0.05
-"""With a larger share of its time in the Python loop, a thread is clearly slower than C code."""
+"""If a thread spends a larger share of its time in Python, it is clearly slower than C code."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class IoRun:
     """The results of all jobs of all clients."""
 
     by_client: tuple[tuple[IoResult, ...], ...]
-    """Results by client, then by job."""
+    """For each client, the results of all jobs."""
     user_seconds: float
     system_seconds: float
     opened_ns: int
@@ -43,23 +43,23 @@ class IoRun:
     idle: float | None = None
     """The idle share of the machine's processor time during the run; None if not known."""
     apart: bool = False
-    """True if the clients are hosts, whose windows do not begin and end exactly together."""
+    """True if the clients are other hosts, whose windows differ a little."""
 
     @property
     def processor_bound(self) -> bool:
-        """Return whether the processors were the limit."""
+        """Return whether the processors were the limit, not the storage; False if not known."""
         return self.idle is not None and self.idle < _BUSY_IDLE
 
     @property
     def loop_share(self) -> float:
-        """Return the share of the processor time spent outside the kernel, that is, in Python."""
+        """Return the share of the workers' CPU time that was spent in Python, not in the kernel."""
         return self.user_seconds / ((self.user_seconds + self.system_seconds) or 1)
 
     @property
     def loop_time(self) -> float:
-        """Return the share of its time that a thread spent in the loop, without an operation.
+        """Return the share of its time that a thread spent in Python code, not in an operation.
 
-        At depth 1 this is the share of the IOPS that the interpreter costs.
+        With one thread, this is the share of the IOPS that is lost by the use of Python.
         """
         results = [one for results in self.by_client for one in results]
         whole = sum(one.job.threads * one.seconds for one in results)
@@ -67,19 +67,19 @@ class IoRun:
 
     @property
     def limit(self) -> str:
-        """Return the limit other than the storage: `processors`, `interpreter`, or ""."""
+        """Return what limits the rate: `processors`, `interpreter`, or "" for the storage."""
         if self.processor_bound:
             return "processors"
         return "interpreter" if self.loop_time > _MOST_LOOP else ""
 
     def of(self, job: int = 0) -> IoResult:
-        """Return the result of one job, all clients together."""
+        """Return the result of the job with this index, all clients together."""
         results = [results[job] for results in self.by_client]
         return overlapped(results) if self.apart else together(results)
 
     @property
     def cpu_per_operation(self) -> float:
-        """Return CPU seconds per operation, including those of the warm-up."""
+        """Return the CPU seconds per operation; the operations of the warm-up count, too."""
         issued = sum(
             one.issued_reads + one.issued_writes for results in self.by_client for one in results
         )
@@ -93,10 +93,10 @@ def run_io(
     watch: Callable[[int], None] | None = None,
     opened: Callable[[], None] | None = None,
 ) -> IoRun:
-    """Run all jobs at once on each client's target.
+    """Run all jobs at the same time for every client; `targets` has one target for each client.
 
-    `opened` is called just before the barrier opens; `watch` is called at least once a second with
-    the operations done since its last call.  Raises ReplayerError for the first error.
+    `opened` is called just before the jobs start.  `watch` is called at least once a second with
+    the number of operations since its last call.  Raises ReplayerError for the first error.
     """
     threads = [
         thread
@@ -127,10 +127,10 @@ def run_io_on_hosts(
     opened: Callable[[], None],
     ended: Callable[[Pool, Sequence[tuple[int, ThreadResult]]], None],
 ) -> IoRun:
-    """Run all jobs at once, each host on its own target, as `run_io` does on this one.
+    """Run all jobs at the same time on client hosts, each host on its own target, as `run_io` does.
 
-    `ended` is called with the pool and with the host and result of each thread.  If a host is lost,
-    it is called with the known hosts, and without results.
+    `ended` is called at the end with the pool and a list of (index of the host, result) of each
+    thread; after an error or a lost host the list is empty.
     """
     by_target = [
         [thread for job in jobs for thread in _apart(job, target, client)]
@@ -163,11 +163,11 @@ def _apart(job: IoJob, target: IoTarget, client: int) -> list[IoThread]:
 
 
 def _processes(threads: int, cores: int | None = None) -> int:
-    """Return the number of processes for these threads on so many processors (None: this host's).
+    """Return the number of processes for `threads` threads on `cores` processors.
 
-    The threads of one process wait for each other at the interpreter's lock.  A hundred threads in
-    two processes on two cores waited so at every third operation: with more processes, fewer
-    threads share a lock.
+    None means the processors of this host.  The threads of one process wait for each other, because
+    they share the interpreter's lock.  With a hundred threads in two processes on two cores, this
+    happened at every third operation.  So there are more processes than cores.
     """
     if cores is None:
         cores = len(os.sched_getaffinity(0))
@@ -197,7 +197,10 @@ def _sum(
 
 
 def _all_there(targets: Sequence[IoTarget]) -> None:
-    """Raise ReplayerError if a file was removed: open descriptors would still read its data."""
+    """Raise ReplayerError if the first or the last file of a target was removed.
+
+    The workers would not notice it: an open file can still be read.
+    """
     for target in targets:
         for path in (target.paths[0], target.paths[-1]):
             if not Path(path).exists():

@@ -1,8 +1,8 @@
-"""One thread's part of a job: the measured loops, which do nothing else.
+"""One thread's part of a job: the loops of reads and writes, whose latencies are measured.
 
-Offsets, operations and buffers are prepared one chunk ahead.  While a chunk runs, each operation
-costs one system call, one reading of the clock and one store.  Latencies are binned between chunks,
-and that time is part of no operation.
+A chunk is some thousand operations, whose offsets, functions and buffers are prepared before it.
+While a chunk runs, each operation is one system call, one reading of the clock and one store.
+Latencies are binned between chunks, and no latency includes that time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CRUMB_BYTES = 512
 _CHUNK_BYTES = 64 * MIB
 _WHOLE_BYTES = 16 * MIB
 _LARGE_BYTES = 256 << 10
-"""Larger blocks are written from one buffer, not from several in turn."""
+"""Blocks that are larger, in bytes, are written from one buffer, not from several in turn."""
 _TURN_BYTES = 64 << 10
 _FEWEST_TURNS = 4
 _MOST_TURNS = 16
@@ -55,7 +55,7 @@ _Operation = tuple["Callable[[int, Any, int], int]", int, Any, int]
 
 @distributable
 def work(thread: IoThread, barrier: Barrier, report: Report) -> ThreadResult:
-    """Run a thread: open and prepare, wait at the barrier, work, return its result.
+    """Open the files of a thread, wait for the start, work, and return the thread's result.
 
     Raises ReplayerError, with one sentence, for any error of the storage.
     """
@@ -70,7 +70,7 @@ def work(thread: IoThread, barrier: Barrier, report: Report) -> ThreadResult:
 
 
 def trouble(error: OSError, thread: IoThread) -> str:
-    """Return an error with a sentence on the failed file of a thread."""
+    """Return a sentence that reports an error of the storage in a thread's work."""
     job, where = thread.job, thread.target.paths[0]
     doing = {1.0: "reading", 0.0: "writing"}.get(job.read_share, "reading and writing")
     what = f"{job.name}: {doing} blocks of {job.block_size} bytes of {where}"
@@ -91,7 +91,7 @@ def trouble(error: OSError, thread: IoThread) -> str:
 
 
 def _rewrite(fd: int, buffers: list[Any], offset: int) -> int:
-    """Read a block, change its first byte, write it back; return the bytes written."""
+    """Read a block, change its first byte, write it back; return the bytes written, 0 if short."""
     if os.preadv(fd, buffers, offset) != len(buffers[0]):
         return 0
     buffers[0][0] ^= 0xFF
@@ -99,11 +99,12 @@ def _rewrite(fd: int, buffers: list[Any], offset: int) -> int:
 
 
 def _buffer(size: int, *, huge: bool) -> memoryview:
-    """Return private, page-aligned memory; with `huge`, on huge pages if they are granted.
+    """Return `size` bytes of private memory that begins with a page.
 
-    A device gets a block in one piece for each contiguous stretch of memory, and each piece takes
-    time: a block in contiguous pages is up to twice as fast as one in scattered pages.  Whether
-    small pages are contiguous is chance, and differs from process to process.
+    With `huge`, they are on huge pages if the kernel grants them.  A device moves a block in one
+    piece for each contiguous part of its memory, and each piece takes time.  So a block in
+    contiguous pages is up to twice as fast as one in scattered pages.  Whether small pages are
+    contiguous is chance, and differs from process to process.
     """
     if huge:
         return _HUGE.take(size)
@@ -111,14 +112,14 @@ def _buffer(size: int, *, huge: bool) -> memoryview:
 
 
 class _HugePages:
-    """Huge pages of this process for its threads: a block crosses a page only if it is larger."""
+    """Memory on huge pages, from which all threads of this process take their buffers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._left = memoryview(b"")
 
     def take(self, size: int) -> memoryview:
-        """Return the next bytes, page-aligned."""
+        """Return the next `size` unused bytes, which begin with a page."""
         whole = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         with self._lock:
             if whole > len(self._left):
@@ -131,7 +132,7 @@ _HUGE = _HugePages()
 
 
 def _whole(size: int) -> memoryview:
-    """Return whole huge pages that hold this number of bytes."""
+    """Return new memory of at least `size` bytes, in whole huge pages if the kernel has them."""
     whole = -(-size // _HUGE_PAGE) * _HUGE_PAGE
     memory = mmap.mmap(-1, whole + _HUGE_PAGE, flags=_PRIVATE)
     with contextlib.suppress(OSError):  # a kernel without huge pages
@@ -141,7 +142,7 @@ def _whole(size: int) -> memoryview:
 
 
 class _IoWorker:
-    """The worker of one thread."""
+    """The work of one thread: its files, buffers, operations and results."""
 
     def __init__(self, thread: IoThread) -> None:
         self._thread = thread
@@ -181,7 +182,7 @@ class _IoWorker:
             os.close(self._fds.pop())
 
     def run(self, opened_ns: int, report: Report) -> ThreadResult:
-        """Run the job from the opening of the barrier to its end."""
+        """Do the thread's operations from the start at `opened_ns` on, and return the result."""
         job = self._job
         begin = opened_ns + int(job.warmup * 1e9)
         deadline = _NEVER if job.seconds is None else begin + int(job.seconds * 1e9)
@@ -221,7 +222,7 @@ class _IoWorker:
         return mode | direct | (os.O_DSYNC if job.dsync else 0) | os.O_CLOEXEC
 
     def _own_operations(self) -> int:
-        """Return this thread's part of the job's operations, plus the skipped ones."""
+        """Return how many operations this thread does, including those that are not counted."""
         job = self._job
         if job.operations is None:
             return _NEVER
@@ -229,7 +230,7 @@ class _IoWorker:
         return even + (self._thread.number < rest) + job.skip
 
     def _make_buffers(self) -> list[list[memoryview]]:
-        """Return aligned buffers; those for writes hold incompressible data, no two pages alike."""
+        """Return page-aligned buffers of one block each, filled with incompressible data."""
         size = self._job.block_size
         # Buffers used in turn: enough that the storage does not soon see the same data, few enough
         # to fit into the cache.
@@ -243,14 +244,20 @@ class _IoWorker:
         return [[buffer] for buffer in buffers]
 
     def _restamp(self, buffers: list[memoryview]) -> list[memoryview]:
-        """Change a word of every page, so that the next write differs from the last one."""
+        """Change a word of every page of a buffer, and return it; a small buffer is not changed.
+
+        So the next write from this buffer differs from the last one.
+        """
         if self._job.block_size >= _PAGE:
             words = np.frombuffer(buffers[0], dtype=np.uint64, count=len(buffers[0]) // 8)
             words[:: _PAGE // 8] += _UNLIKE
         return buffers
 
     def _chunk(self, done: int = 0) -> tuple[Any, Iterator[_Operation], int]:
-        """Return the kinds, the operations and their number for the next chunk."""
+        """Return (kinds, operations, their number) of the next chunk; `done` are done before it.
+
+        The kinds are an array that is True for writes, or None if all operations are alike.
+        """
         job, target = self._job, self._thread.target
         many = min(self._size, self._quota - done)
         kinds, calls = self._calls(many)
@@ -268,7 +275,10 @@ class _IoWorker:
         return kinds, zip(calls, fds, buffers, offsets, strict=False), many
 
     def _calls(self, many: int) -> tuple[Any, Iterator[Callable[..., int]]]:
-        """Return which of the next operations write (None: all alike), and their functions."""
+        """Return the kinds of the next operations, and the function of each.
+
+        The kinds are an array that is True for writes, or None if all operations are alike.
+        """
         job = self._job
         write = _rewrite if job.rewrite else os.pwritev
         if job.read_share in {0.0, 1.0}:
@@ -277,7 +287,7 @@ class _IoWorker:
         return kinds, map((os.preadv, write).__getitem__, kinds.astype("int8").tolist())
 
     def _turns(self, done: int) -> Iterator[list[memoryview]]:
-        """Return the buffers of the next operations: one for reads, changing ones for writes."""
+        """Yield a buffer for each of the next operations; those for writes have changing data."""
         if self._job.writes and len(self._buffers) > 1:
             if done:
                 self._buffers = [self._restamp(buffers) for buffers in self._buffers]
@@ -292,7 +302,10 @@ class _IoWorker:
         calls: Iterator[Callable[..., int]],
         buffers: Iterator[list[memoryview]],
     ) -> Iterator[_Operation]:
-        """Yield operations; the block of each is chosen when the operation is requested."""
+        """Yield operations on the next blocks of the walk that all threads share.
+
+        The block is taken from the counter just before its operation.
+        """
         size, first = self._job.block_size, self._thread.target.first_byte
         per_file = self._thread.target.file_bytes // size
         for call, buffer in zip(calls, buffers, strict=False):
@@ -300,7 +313,7 @@ class _IoWorker:
             yield call, self._fds[file], buffer, block * size + first
 
     def _positions(self, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return the next block numbers of this thread; blocks are numbered through all files."""
+        """Return the next `many` block numbers of this thread, counted through all files."""
         job, number = self._job, self._thread.number
         if job.access is BlockOrder.RANDOM:
             return self._random.integers(0, self._blocks, many)
@@ -313,7 +326,10 @@ class _IoWorker:
         return steps % length + first
 
     def _dash(self, operations: Iterator[_Operation], deadline: int) -> int:
-        """Run operations as fast as possible; each begins when the one before it ended."""
+        """Run operations as fast as possible until the deadline; return how many were done.
+
+        The end of an operation is taken as the begin of the next one.
+        """
         clock, ends, size = time.monotonic_ns, self._ends, self._job.block_size
         done = 0
         self._begin = clock()
@@ -327,7 +343,10 @@ class _IoWorker:
         return done
 
     def _stroll(self, operations: Iterator[_Operation], deadline: int) -> int:
-        """Run operations with a call between or after them: a pause, an fsync, an fadvise."""
+        """Run operations with pauses, syncs or page drops between them, until the deadline.
+
+        Returns how many were done.
+        """
         clock, begins, ends = time.monotonic_ns, self._begins, self._ends
         job, size = self._job, self._job.block_size
         sync = _SYNCS.get(job.sync)
@@ -354,7 +373,10 @@ class _IoWorker:
         return done
 
     def _wait(self, pause: int, deadline: int) -> bool:
-        """Sleep until the next operation is due; return whether that is before the deadline."""
+        """Sleep until the next operation is due; return False if that is after the deadline.
+
+        `pause` is the time between two operations, in ns.
+        """
         due = self._due
         if due >= deadline:
             return False
@@ -365,7 +387,11 @@ class _IoWorker:
         return True
 
     def _fold(self, kinds: Any, did: int, done: int, begin: int, deadline: int) -> None:
-        """Bin the latencies of the chunk's operations that ended inside the window."""
+        """Add a chunk's latencies to the results, if the operations ended inside the window.
+
+        `did` operations of the chunk were run, and `done` before the chunk. The window is from
+        `begin` to `deadline`, in ns.
+        """
         ends = np.frombuffer(self._ends, dtype=np.int64)[:did]
         if self._paced:
             begins = np.frombuffer(self._begins, dtype=np.int64)[:did]
@@ -420,7 +446,7 @@ class _IoWorker:
 
 
 class _Zipf:
-    """Block numbers of Zipf's law: rank k has the weight of x ** -theta between k and k + 1."""
+    """Random block numbers by Zipf's law: the weight of rank k is about k ** -theta."""
 
     def __init__(self, many: int, theta: float) -> None:
         self._many = many
@@ -433,7 +459,7 @@ class _Zipf:
         self._step = step
 
     def draw(self, random: np.random.Generator, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return block numbers."""
+        """Return `many` random block numbers."""
         drawn = random.random(many)
         power = 1.0 - self._theta
         if abs(power) < 1e-9:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """One client's files: `many` of them in `folder`, in sequential or random order."""
+    """One client's files: `many` of them in `folder`, used in random order if `shuffled`."""
 
     folder: str
     many: int
@@ -38,7 +38,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """The result of one verb, all clients together."""
+    """The result of one operation, such as `create`, on all files of all clients together."""
 
     operations: int
     seconds: float
@@ -49,9 +49,10 @@ class Handled:
 
 
 def handle(verb: str, clients: Sequence[Entries]) -> Handled:
-    """Run `create`, `stat` or `delete` on all files of all clients at once.
+    """Run the operation `verb` on all files; all clients work at the same time.
 
-    Raises ReplayerError with the first failure: a full folder, a file that is gone.
+    `verb` is `create`, `stat` or `delete`. Raises ReplayerError with the first failure, such as a
+    full disk or a file that is gone.
     """
     tasks = [_Task(entries, verb) for entries in clients]
     with WorkerPool(_work, tasks, processes=len(tasks)) as pool:
@@ -99,7 +100,10 @@ def _work(task: _Task, barrier: Barrier, report: Report) -> tuple[int, Latencies
 
 
 def _paths(task: _Task) -> list[str]:
-    """Return the names in the order of the verb: sequential, or random, another for each verb."""
+    """Return the paths in the order in which the task uses them.
+
+    They are in sequential order or, if shuffled, in a random order that differs for each verb.
+    """
     entries = task.entries
     numbers = np.arange(entries.many)
     names = [f"{entries.folder}/{number:08d}" for number in numbers]

@@ -1,8 +1,7 @@
 """Runs of well-known benchmark tools on replayer's files, for comparison.
 
-Each function takes the same parameters as replayer's own loads and returns a ReferenceResult;
-`installed` returns which tool exists here. sysbench knows only whole seconds: it gets the value
-rounded up.
+The functions take the same parameters as replayer's own measurements, so that both can be compared.
+sysbench accepts only whole seconds, so these are rounded up.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ _GRACE_SECONDS = 60.0
 SMALL_PAGES = "the cross-check has buffers on small pages on both sides, as fio has them"
 _MIXED = {"rw", "randrw"}
 _PG_NEXT = "two 8kB"
-"""Title of pg_test_fsync's second table."""
+"""A part of the title of pg_test_fsync's second table."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceResult:
-    """The figures of a tool: operations and bytes per second, latencies in nanoseconds."""
+    """The results of a tool: operations per second, bytes per second, and latencies in ns."""
 
     iops: float = 0.0
     throughput: float = 0.0
     mean_ns: float = 0.0
     p99_ns: float = 0.0
-    """99th percentile, for one kind of operation only."""
+    """The 99th percentile of latencies; 0 if reads and writes are mixed, or if it is not known."""
     cpu_per_operation: float = 0.0
     """CPU seconds of the tool per operation."""
     lines: tuple[str, ...] = ()
-    """The result lines of its output."""
+    """The lines of the tool's output that contain its results."""
 
 
 def installed(program: str) -> Path | None:
-    """Return the path of a tool, /usr/sbin included, or None."""
+    """Return the path of a tool in PATH, /usr/sbin or /usr/local/bin; None if not installed."""
     return shell.find(program, Path("/usr/sbin"), Path("/usr/local/bin"))
 
 
@@ -69,10 +68,11 @@ def fio(
     regions: bool = False,
     huge: bool = False,
 ) -> ReferenceResult:
-    """Run fio's psync engine, one thread for each job; `regions` gives each a part of the file.
+    """Run fio with its engine psync on the file `path`, with `jobs` threads.
 
-    `huge` puts its buffers on huge pages, which must have been reserved; `read_percent` is for the
-    modes rw and randrw, whose figures are those of reads and writes together.
+    `mode` is fio's --rw. `regions` gives each thread its own part of the file. `huge` puts fio's
+    buffers on huge pages, which the user must have reserved. `read_percent` is for the modes rw and
+    randrw, whose results are those of reads and writes together.
     """
     part = size // jobs // block_size * block_size
     arguments: list[str | Path] = [
@@ -123,7 +123,10 @@ def ioping(
     interval: float,
     direct: bool = False,
 ) -> ReferenceResult:
-    """Run ioping for `count` requests after its usual first one; -WWW writes over the file."""
+    """Run ioping for `count` requests, and a first one that it does not count.
+
+    `write` overwrites the file (ioping's -WWW). `interval` is in seconds.
+    """
     arguments: list[str | Path] = [
         _program("ioping"),
         *(["-WWW"] if write else []),
@@ -152,8 +155,8 @@ def sysbench_fileio(
 ) -> ReferenceResult:
     """Run sysbench fileio with direct I/O and without fsync, in a folder that replayer made.
 
-    sysbench insists on its file names, so it makes other files there.  They are fsynced before it
-    reads or overwrites them; the mode seqwr makes them anew.
+    sysbench uses only its own file names, so it makes its own files there.  They are written to the
+    disk before sysbench reads or overwrites them; in the mode seqwr it makes them anew.
     """
     common: list[str | Path] = [
         _program("sysbench"),
@@ -188,20 +191,20 @@ def sysbench_fileio(
 
 
 def _whole(folder: Path, files: int, bytes_each: int) -> bool:
-    """Return whether sysbench's files all exist in their full size."""
+    """Return whether all of sysbench's files exist in their full size."""
     paths = [folder / f"test_file.{number}" for number in range(files)]
     return all(path.exists() and path.stat().st_size >= bytes_each for path in paths)
 
 
 def clear(folder: Path) -> None:
-    """Remove the files that a tool left in replayer's folder."""
+    """Remove a folder with the files that a tool left in it."""
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
 
 
 def sysbench_cpu(*, threads: int, seconds: float, max_prime: int) -> float:
-    """Return sysbench cpu's events per second."""
+    """Run sysbench cpu; return its events per second."""
     printed = shell.run(
         [_program("sysbench"), "cpu", f"--threads={threads}", f"--time={math.ceil(seconds)}",
          f"--cpu-max-prime={max_prime}", "--events=0", "run"],
@@ -211,7 +214,7 @@ def sysbench_cpu(*, threads: int, seconds: float, max_prime: int) -> float:
 
 
 def sysbench_memory(*, operation: str, block_size: int, threads: int, seconds: float) -> float:
-    """Return sysbench memory's bytes per second, sequential, each thread on its own block."""
+    """Run sysbench memory, sequential, each thread on its own block; return bytes per second."""
     printed = shell.run(
         [_program("sysbench"), "memory", f"--threads={threads}", f"--time={math.ceil(seconds)}",
          f"--memory-block-size={block_size}", f"--memory-oper={operation}",
@@ -222,9 +225,9 @@ def sysbench_memory(*, operation: str, block_size: int, threads: int, seconds: f
 
 
 def pg_test_fsync(program: Path, folder: Path, *, seconds: int) -> dict[str, float]:
-    """Return pg_test_fsync's operations per second of one 8 kB write, for each method.
+    """Run pg_test_fsync; return method -> 8 kB writes per second.
 
-    The tool is stopped as soon as it has printed them: its other tests take four times as long.
+    The tool is stopped after its first table: its other tests take four times as long.
     """
     output = folder / "printed"
     output.write_bytes(b"")
@@ -240,10 +243,10 @@ def pg_test_fsync(program: Path, folder: Path, *, seconds: int) -> dict[str, flo
 
 
 def bonnie(folder: Path, *, size: int, chunk: int, files: int) -> dict[str, Any]:
-    """Run bonnie++ in replayer's folder and return the fields of its CSV line by name.
+    """Run bonnie++ in a folder; return name -> text of each field of its CSV line.
 
-    It gets 16 MiB as the size of memory, so that it neither refuses a small file nor hides a
-    figure.
+    The key `csv` has the whole line. bonnie++ is given 16 MiB as the size of memory, so that it
+    accepts a small file and prints all its results.
     """
     mib = 1 << 20
     arguments: list[str | Path] = [_program("bonnie++"), "-d", folder, "-q", "-f"]
@@ -267,7 +270,7 @@ _BONNIE_FIELDS = (
     "ran_del_latency"
 )
 BONNIE_FIELDS = tuple(_BONNIE_FIELDS.split())
-"""bonnie++ 1.98's CSV fields; `+++++` means a time too short for it to trust."""
+"""The names of bonnie++ 1.98's CSV fields; the value `+++++` means that a time is too short."""
 
 
 def _number(text: str, pattern: str) -> float:

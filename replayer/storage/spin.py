@@ -12,7 +12,10 @@ from replayer.watch.workers import WorkerPool
 
 @dataclass(frozen=True, slots=True)
 class Spun:
-    """The result of all processes within the window; latencies are those of one event."""
+    """The sum of all processes' results in the window.
+
+    For `cpu`, an operation is one search for primes; otherwise it reads or writes one block.
+    """
 
     operations: int
     seconds: float
@@ -21,7 +24,10 @@ class Spun:
 
 
 def spin(work: SpinWork, processes: int) -> Spun:
-    """Run the work in several processes at once; only events that end in the window count."""
+    """Run the work in several processes at once; only what ends in the window is counted.
+
+    Raises ReplayerError if nothing ended in the window.
+    """
     with WorkerPool(spin_worker.work, [work] * processes, processes=processes) as pool:
         pool.open()
         parts: list[tuple[int, Latencies]] = pool.results(timeout=work.seconds + 120)

@@ -1,4 +1,4 @@
-"""Fixed work that keeps a processor and its memory busy, and is counted, in a worker process."""
+"""The work of one process of `spin`: it keeps a processor or memory busy and counts the work."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ _CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class SpinWork:
-    """The work of each process: `cpu` up to a prime, or `read` and `write` of a block of bytes."""
+    """The work of each process: `kind` is `cpu` (search for primes), or `read` or `write`.
+
+    The last two read or write a block of memory.
+    """
 
     kind: str
     seconds: float
     limit: int
-    """The largest number that is tested, or the block's bytes."""
+    """For `cpu`, one more than the largest tested number; else the size of the block in bytes."""
 
 
 @distributable
 def work(job: SpinWork, barrier: Barrier, report: Report) -> tuple[int, Latencies]:  # noqa: ARG001
-    """Run events until the time is over; return the number of blocks or events, and latencies."""
+    """Do the work until its seconds are over; return (number of operations, their latencies)."""
     event, each = _cpu(job.limit) if job.kind == "cpu" else _memory(job.kind, job.limit)
     event()
     clock, recorder, ends = time.monotonic_ns, Recorder(), array("q", bytes(8 * _CHUNK))
@@ -55,10 +58,11 @@ def work(job: SpinWork, barrier: Barrier, report: Report) -> tuple[int, Latencie
 
 
 def _cpu(limit: int) -> tuple[Callable[[], Any], int]:
-    """Return one event: the numbers from 3 to a limit, divided by 2, 3, ... until one divides.
+    """Return (a function that counts the primes from 3 to below `limit`, 1).
 
-    It does exactly the divisions of sysbench's loop, one divisor at a time: a number leaves at its
-    first divisor or after its square root.
+    The function does exactly the divisions of sysbench's loop, but for all numbers by one divisor
+    after another. A number is removed after its first divisor, or when the divisor exceeds its
+    square root. 1 is the number of operations in a call.
     """
     numbers = np.arange(_LEAST_DIVISOR, limit, dtype=np.uint64)
 
@@ -76,7 +80,7 @@ def _cpu(limit: int) -> tuple[Callable[[], Any], int]:
 
 
 def _memory(kind: str, size: int) -> tuple[Callable[[], Any], int]:
-    """Return one event that processes the same block several times, and the number of times."""
+    """Return (a function that reads or writes the same block several times, number of times)."""
     times = max(1, _BATCH_BYTES // size)
     block = np.zeros(size // 8, dtype=np.int64)
     again = np.lib.stride_tricks.as_strided(block, (times, len(block)), (0, 8), writeable=True)

@@ -1,7 +1,8 @@
-"""The recordings of active collectors during a step: begun and ended with it, cut to its window.
+"""The recordings of active collectors: begun and ended with a step, and cut to its window.
 
-A collector that fails, or that the machine does not allow, never harms the step: it is left out,
-and `failures` has the reason.
+An active collector runs its own measurement, such as perf. A collector that fails, or that the
+machine does not allow, never harms the step: the collector is left out, and `failures` has the
+reason.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from replayer.journal import Note, Untrusted
 from replayer.machine import processes
 
 WITHOUT = "REPLAYER_WITHOUT"
-"""The variable with the names of the collectors to leave out, as in --without."""
+"""The environment variable with names of collectors to leave out, separated by commas."""
 ALL = "all"
 NOTES = ("watching",)
 _MEMORY = Path("/dev/shm")  # noqa: S108 - for a folder of a random name that nobody else may enter
@@ -36,11 +37,11 @@ def active() -> list[str]:
 
 
 def chosen(without: Iterable[str] = (), also: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the active collectors that watch a run.
+    """Return the names of the active collectors that watch a run.
 
-    Those in $REPLAYER_WITHOUT and in `without` are left out; `all` stands for all of them. Those in
-    `also` are added, although they are left out by default. Raises NotFound for an unknown name,
-    and Impossible for a collector that is not active and so always runs.
+    These are the collectors that watch by default, and those in `also`. The names in `without` and
+    in $REPLAYER_WITHOUT are then left out. `all` stands for all active collectors. Raises NotFound
+    for an unknown name, and Impossible for a collector that is not active and so always runs.
     """
     asked = set(_checked(also, "--with"))
     left = set(_checked(without, "--without")) | set(_checked(_variable(), f"${WITHOUT}"))
@@ -49,7 +50,7 @@ def chosen(without: Iterable[str] = (), also: Iterable[str] = ()) -> tuple[str, 
 
 
 def is_default(name: str) -> bool:
-    """Return whether an active collector watches unless it is left out."""
+    """Return whether an active collector watches a run in which it is not mentioned."""
     return bool(getattr(registry.load("collectors", name), "BY_DEFAULT", True))
 
 
@@ -78,20 +79,20 @@ def _begins(name: str) -> bool:
 
 
 class Recordings:
-    """The recordings of one step, inside a `with` block; their files are removed at its end."""
+    """The recordings of one step; the end of the `with` block removes their files."""
 
     def __init__(
         self, names: Sequence[str], scene: Callable[[contextlib.ExitStack, Path], CollectorContext]
     ) -> None:
         """Take the names of collectors, and a function that returns a collector's context.
 
-        The function gets a stack and the collector's folder. It leaves what it opens on the stack,
-        which is closed when all collectors have ended.
+        The function gets a stack and the collector's folder. It puts everything that it opens on
+        the stack, which is closed when all collectors have ended.
         """
         self.costs: dict[str, float] = {}
         """Collector -> CPU seconds that it used."""
         self.failures: dict[str, str] = {}
-        """Collector -> the reason why it did not watch."""
+        """Collector, or `<collector>.<part>` -> the reason why there is no recording of it."""
         self._names = names
         self._scene = scene
         self._under_way: dict[str, Recording] = {}
@@ -121,7 +122,7 @@ class Recordings:
             self._files.close()
 
     def prepare(self) -> None:
-        """Make the collectors that need time ready for the first edge of a window."""
+        """Let the recordings that need time get ready for the first edge of a window, once."""
         if self._prepared:
             return
         self._prepared = True
@@ -136,7 +137,7 @@ class Recordings:
                 recording.mark(clock_ns)
 
     def end(self) -> None:
-        """Stop all, once; their recordings stay until the end of the `with` block."""
+        """Stop the collectors that still run; `seen` can be called until the `with` block ends."""
         with signals.shield():
             while self._under_way:
                 name, recording = self._under_way.popitem()
@@ -147,7 +148,10 @@ class Recordings:
                 self._scenes.close()
 
     def seen(self, begin_ns: int, end_ns: int) -> dict[str, WindowRecording]:
-        """Return collector -> its recording between two marks, after all have ended."""
+        """Return collector -> its recording between two marks; call it after `end`.
+
+        The marks are in CLOCK_MONOTONIC ns. Collectors that failed are left out.
+        """
         views: dict[str, WindowRecording] = {}
         for name in sorted(self._ended.keys() - self.failures.keys()):
             with self.spared(name):
@@ -158,7 +162,7 @@ class Recordings:
 
     @contextlib.contextmanager
     def spared(self, name: str) -> Iterator[None]:
-        """Confine an error to one collector, or to the account: put it into `failures`."""
+        """Put an error of the `with` block into `failures` under `name`, instead of raising it."""
         try:
             yield
         except ReplayerError as error:

@@ -4,10 +4,10 @@ It uses neither disk nor server, so it should not move. If it does, the machine 
 (heat, neighbours, frequency), and the run's numbers changed with it.
 
 Two processes differ by more than the samples within one process: they get other pages of memory,
-and their code lies at other addresses. So one process gives one value: several processes before a
-run, several after. And a program that runs for half a second next to the control does not show what
-happens in a run of minutes: values that were measured while other programs used the processors are
-measured again.
+and their code lies at other addresses. So each process gives only one value, and several processes
+are started before a run and after it. Another program that runs for half a second during the
+control does not show what happens in a run of minutes. So values that were measured while other
+programs used the processors are measured again.
 """
 
 import json
@@ -34,38 +34,39 @@ It is the probability that, by chance alone, all processes after the run lie abo
 those before it.
 """
 FLOOR = 0.05
-"""A change by less than this share never counts as moved.
+"""A change of a control by less than this share is never reported.
 
-On an idle virtual machine the medians of six processes, minutes apart, differed by 3 percent by
-themselves.
+On an idle virtual machine the medians of six processes before and six processes minutes later
+differed by 3 percent without any cause.
 """
 _COUNT = "processes"
-"""The key of a control under which the number of its processes stands."""
+"""The key under which a control contains the number of its processes."""
 _TRIES = 4
 _PAUSE_SECONDS = 0.5
 _CONFIRMATIONS = 2
 _CONFIRMED_AFTER = 1.0
 _DISTURBED = 0.05
-"""A share of all processors' time: if other programs used more, values are measured again."""
+"""Share of all processors' time; if other programs used more of it, the control is repeated."""
 _STATES = ("usr", "nice", "sys", "steal", "guest", "gnice")
 _TICK = os.sysconf("SC_CLK_TCK")
 _MOST_SECONDS = 60.0
-"""A process takes a tenth of a second; on a machine at its limit it may take long."""
+"""The longest time for one process: normally a tenth of a second, longer on a busy machine."""
 
 Control = Mapping[str, Sequence[float]]
 
 
 def measure(when: str, before: Control | None = None) -> dict[str, tuple[float, ...]]:
-    """Return one value per process for every control, with keys such as `cpu.before`.
+    """Return keys such as `cpu.before` -> one value per process, in bytes per second.
 
-    `when` is "before" or "after". If `before` has the values from before the run, those after it
-    count as moved only if they still are moved a second later: a shorter change was not there
-    during the run.
+    The key `processes` has the number of processes. `when` is "before" or "after" the run. After
+    the run, `before` has the values from before it. If the new values differ from those, they are
+    measured again a second later, at most twice: a change that is gone by then did not disturb the
+    run.
 
     The processes are fresh, so that replayer's own state has no influence, and run one after the
-    other, so that they do not compete. This takes about half a second, and up to six while other
-    programs use the processors: the control waits for them to stop and then measures again. If they
-    do not stop, it keeps the least disturbed values.
+    other, so that they do not compete. This takes about half a second. While other programs use the
+    processors it takes up to six seconds: the control waits until they stop and then measures
+    again. If they do not stop, the least disturbed values are returned.
     """
     measured = _calm(when)
     for _ in range(_CONFIRMATIONS):
@@ -99,12 +100,12 @@ def _paused() -> bool:
 
 
 def _share_of(begin: float, seconds: float) -> float:
-    """Return `seconds` as a share of all processors' time since the instant `begin`."""
+    """Return CPU `seconds` as a share of all processors' time since the instant `begin`."""
     return max(0.0, seconds) / ((time.monotonic() - begin) * (os.cpu_count() or 1))
 
 
 def _round() -> tuple[list[dict[str, float]], float]:
-    """Return the processes' values, and the share of the processors that others used."""
+    """Return each process's values, and the share of all processors that other programs used."""
     begin, used, own = time.monotonic(), _used(), os.times()
     rounds = [_one_process() for _ in range(PROCESSES)]
     now = os.times()
@@ -114,7 +115,7 @@ def _round() -> tuple[list[dict[str, float]], float]:
 
 
 def _used() -> float:
-    """Return the seconds since boot in which processors worked, or another machine used them."""
+    """Return the CPU seconds since boot that were used here or stolen by other virtual machines."""
     spent = processors.ticks(Host().read(processors.FILE).encode()).get("cpu", {})
     return sum(spent.get(state, 0) for state in _STATES) / _TICK
 
@@ -127,10 +128,10 @@ def _one_process() -> dict[str, float]:
 
 
 def moved(control: Control) -> dict[str, float]:
-    """Return control -> share by which it moved from before to after, if beyond its noise.
+    """Return name of control -> share by which it changed during the run, without mere noise.
 
-    It is beyond its noise if no process before overlaps one after, and the share exceeds FLOOR. Old
-    results have a control of one process only: for these, nothing is returned.
+    A change is no noise if all values before the run lie below all values after it, or above them,
+    and the change exceeds FLOOR. {} for old results, whose control has one process only.
     """
     return {
         name: share
@@ -140,9 +141,10 @@ def moved(control: Control) -> dict[str, float]:
 
 
 def shares(control: Control) -> dict[str, float]:
-    """Return control -> share by which its median changed, be it noise or not.
+    """Return name of control -> share by which its median changed, including mere noise.
 
-    Those of one process only, and those that were measured once only, are left out.
+    {} if the control is an old one, of one process. A name that was not measured both before and
+    after the run is left out.
     """
     known = {}
     for name in NAMES if control.get(_COUNT) else ():
@@ -153,7 +155,7 @@ def shares(control: Control) -> dict[str, float]:
 
 
 def values(name: str, control: Control) -> list[float]:
-    """Return all values above zero of a control around a run."""
+    """Return the values of `name` (see NAMES) that are above 0, from before and after a run."""
     both = [*control.get(f"{name}.before", ()), *control.get(f"{name}.after", ())]
     return [value for value in both if value > 0]
 

@@ -1,7 +1,7 @@
-"""One process of the control: `python -I -S` runs this file, so it imports nothing of replayer.
+"""One process of the calibration: `python -I -S` runs this file, which imports almost nothing.
 
-It prints the median of a few samples of each control as JSON. A run starts twelve such processes,
-so this file imports almost nothing.
+It prints as JSON, for the processor and for memory, the median of a few samples. A run starts
+twelve such processes or more, so each has to start quickly.
 """
 
 import sys
@@ -37,7 +37,10 @@ def main() -> None:
 
 
 def _median(work: "Callable[[], object]", moved: int) -> float:
-    """Return the median of the samples except the first, which warms up."""
+    """Return the median of a few samples, in bytes per second; one sample before them warms up.
+
+    One call of `work` processes `moved` bytes.
+    """
     samples = [_sample(work, moved) for _ in range(_SAMPLES + 1)][1:]
     return sorted(samples)[_SAMPLES // 2]
 

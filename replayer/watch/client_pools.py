@@ -1,8 +1,8 @@
-"""The place where the jobs of sessions run: processes of this host, or client hosts.
+"""The place where the jobs of a step's sessions run: processes of this host, or client hosts.
 
-On client hosts all jobs have one common start. A step gets a pool from its context and does not
-know which kind it has. Jobs that share memory or a descriptor with each other or with the step (a
-Counter, a memfd) cannot run on another host.
+The jobs of all client hosts start at the same time. A step gets a pool from its context and does
+not know whether its processes are local. Jobs that share memory or a descriptor with each other or
+with the step (a Counter, a memfd) cannot run on another host.
 """
 
 import time
@@ -15,7 +15,7 @@ Accounts = TypeVar("Accounts")
 
 _LEAST_LEAD = 0.02
 _REHEARSALS = 2.5
-"""The time for the accounts before the start, as a multiple of the time of their first reading."""
+"""The accounts are read before the start; this many times the duration of a trial is reserved."""
 
 
 class ClientShare(Protocol):
@@ -28,62 +28,62 @@ class ClientShare(Protocol):
 
     @property
     def start_us(self) -> float | None:
-        """Return the delay of its start, in microseconds of the pool's clock."""
+        """Return how much too late the host started, in microseconds of the pool's clock."""
         ...
 
     @property
     def bound_us(self) -> float | None:
-        """Return the greatest possible error of that delay, in microseconds."""
+        """Return the greatest possible error of `start_us`, in microseconds."""
         ...
 
     @property
     def drift_ppm(self) -> float | None:
-        """Return the drift of its clock, in parts per million: positive if it is the faster one."""
+        """Return the drift of the host's clock, in parts per million: positive if it runs fast."""
         ...
 
     @property
     def first_s(self) -> float | None:
-        """Return when its first job was done, in seconds since the start."""
+        """Return when the host's first job was done, in seconds since the start."""
         ...
 
     @property
     def last_s(self) -> float | None:
-        """Return when its last job was done, in seconds since the start."""
+        """Return when the host's last job was done, in seconds since the start."""
         ...
 
     @property
     def cores(self) -> int | None:
-        """Return the number of its processors."""
+        """Return the number of the host's processors."""
         ...
 
     @property
     def cpu_share(self) -> float | None:
-        """Return the busy share of its processors while the jobs worked, whatever the cause."""
+        """Return the share of the host's processor time used by any program during the jobs."""
         ...
 
     @property
     def replayer_cores(self) -> float | None:
-        """Return the average number of processors that its workers used meanwhile."""
+        """Return the average number of processors that the host's workers used during the jobs."""
         ...
 
     @property
     def agent_cpu_s(self) -> float | None:
-        """Return the CPU seconds that its agent used meanwhile."""
+        """Return the CPU seconds that replayer's agent on the host used during the jobs."""
         ...
 
     @property
     def lost(self) -> bool:
-        """Return whether it was lost before its jobs were done."""
+        """Return whether the connection to the host was lost before its jobs were done."""
         ...
 
     @property
     def heard_s(self) -> float | None:
-        """Return when its last answer came, in seconds since the start."""
+        """Return when the host's last answer came, in seconds since the start."""
         ...
 
 
 class Pool(Protocol):
-    """Jobs that start together, with WorkerPool's interface; all times are of this host's clock."""
+    """Jobs that start together, on one host or several; all times are of this host's clock."""
 
     def __enter__(self) -> Self: ...
 
@@ -91,22 +91,22 @@ class Pool(Protocol):
 
     @property
     def usage(self) -> tuple[float, float]:
-        """Return user and system CPU seconds of the workers, from the start to each one's end."""
+        """Return the workers' user and system CPU seconds, from the start to each worker's end."""
         ...
 
     @property
     def first_done_ns(self) -> int | None:
-        """Return when the first job was done, as CLOCK_MONOTONIC nanoseconds."""
+        """Return when the first job was done, in CLOCK_MONOTONIC ns; None if no job is done."""
         ...
 
     @property
     def last_done_ns(self) -> int | None:
-        """Return when the last job was done, as CLOCK_MONOTONIC nanoseconds."""
+        """Return when the latest job was done, in CLOCK_MONOTONIC ns; None if no job is done."""
         ...
 
     @property
     def shares(self) -> Sequence[ClientShare]:
-        """Return each client host's share, also after a loss; () for this host alone."""
+        """Return the share of each client host, also of a lost one; () without client hosts."""
         ...
 
     def ready(self, timeout: float = ...) -> None:
@@ -114,7 +114,10 @@ class Pool(Protocol):
         ...
 
     def approach(self, lead: float) -> None:
-        """Agree on the start with every host and return `lead` seconds before it; here at once."""
+        """Agree with all client hosts on the start, and return `lead` seconds before it.
+
+        A pool without client hosts returns at once.
+        """
         ...
 
     def open(self) -> int:
@@ -122,14 +125,14 @@ class Pool(Protocol):
         ...
 
     def reports(self, timeout: float = ...) -> Iterator[Any]:
-        """Yield the jobs' reports until all are done, and None after a silent `timeout` (s).
+        """Yield the jobs' reports until all are done; None after `timeout` seconds without one.
 
-        Raises HostLost.
+        Raises HostLost if a client host is lost.
         """
         ...
 
     def results(self, timeout: float | None = None) -> list[Any]:
-        """Wait until all are done and return their results in the order of the jobs."""
+        """Wait until all jobs are done and return their results in the order of the jobs."""
         ...
 
 
@@ -138,12 +141,15 @@ class Clients(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the hosts: host i modulo their number does job i; () is this host alone."""
+        """Return the names of the hosts; () if this host is the only client.
+
+        With n hosts, host i % n does job i.
+        """
         ...
 
     @property
     def cores(self) -> int:
-        """Return the number of processors of all of them."""
+        """Return the number of processors of all hosts together."""
         ...
 
     def pool(
@@ -170,11 +176,11 @@ LOCAL_CLIENTS = LocalClients()
 
 
 def opened(pool: Pool, clients: Clients, accounts: Callable[[], Accounts]) -> tuple[Accounts, int]:
-    """Open the barrier; return what `accounts` read just before, and when it was opened.
+    """Start a pool's jobs; return what `accounts` returned just before, and when they started.
 
-    The instant is in CLOCK_MONOTONIC nanoseconds. With client hosts the start is agreed on some
-    seconds ahead, and nothing is measured during these. So the accounts are first read once without
-    use, to know how long before the start the real reading has to begin.
+    The start is in CLOCK_MONOTONIC nanoseconds. The client hosts agree on it some seconds before,
+    and nothing is measured during these seconds. So `accounts` is first called once as a trial: its
+    duration shows how long before the start the real call has to begin.
     """
     if clients.names:
         begun = time.monotonic()

@@ -1,7 +1,7 @@
-"""The one latency histogram: nanoseconds, in the bins of an HdrHistogram of three digits.
+"""The only kind of latency histogram: nanoseconds, in the bins of an HdrHistogram of three digits.
 
-Workers record into a Recorder; Latencies add up what several workers recorded. The form in result
-files is defined by results/stored_histogram.py.
+A worker records into a Recorder. Latencies is the histogram of one worker, or the sum of several.
+The form in result files is defined by results/stored_histogram.py.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Recorder:
         self._most = max(self._most, int(spans.max()))
 
     def recorded(self) -> Latencies:
-        """Return what was added, without the empty bins."""
+        """Return all latencies added so far; bins without latencies are left out."""
         if self._counts is None:
             return Latencies()
         filled = self._counts.nonzero()[0]
@@ -78,7 +78,7 @@ def bin_of(spans: Nanoseconds) -> Nanoseconds:
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Latencies in nanoseconds: exact count, mean, deviation and extremes, percentiles to 0.1 %."""
+    """Latencies in nanoseconds: percentiles are precise to 0.1 %, the other numbers are exact."""
 
     bins: dict[int, int] = field(default_factory=dict)
     operations: int = 0
@@ -89,7 +89,7 @@ class Latencies:
 
     @classmethod
     def of(cls, parts: Iterable[Latencies]) -> Latencies:
-        """Return the sum of what several threads recorded."""
+        """Return the sum of several histograms, such as those of all workers."""
         bins: dict[int, int] = {}
         filled = [part for part in parts if part.operations]
         for part in filled:
@@ -106,7 +106,7 @@ class Latencies:
 
     @classmethod
     def counted(cls, counts: Mapping[int, int]) -> Latencies:
-        """Return the latencies of a map from nanoseconds to counts."""
+        """Return the histogram of `counts`: latency in nanoseconds -> number of operations."""
         recorder = Recorder()
         spans, amounts = (
             np.fromiter(column, dtype=np.int64) for column in (counts.keys(), counts.values())
@@ -116,23 +116,26 @@ class Latencies:
 
     @classmethod
     def binned(cls, bins: Mapping[int, int]) -> Latencies:
-        """Return the latencies of a map from bins to counts; a bin stands for its highest value."""
+        """Return the histogram of `bins`: index of a bin -> number of operations.
+
+        The minimum, the maximum and the mean come from the highest value of each bin.
+        """
         return cls.counted({_highest(index): count for index, count in bins.items()})
 
     @property
     def mean_ns(self) -> float:
-        """Return the mean, 0 without operations."""
+        """Return the mean latency in nanoseconds, 0 without operations."""
         return self.total_ns / self.operations if self.operations else 0.0
 
     @property
     def deviation_ns(self) -> float:
-        """Return the standard deviation of all operations, 0 without operations."""
+        """Return the standard deviation in nanoseconds, 0 without operations."""
         if not self.operations:
             return 0.0
         return math.sqrt(max(0.0, self.squares / self.operations - self.mean_ns**2))
 
     def percentile_ns(self, share: float) -> float:
-        """Return the nanoseconds that `share` percent of the operations do not exceed."""
+        """Return the latency that `share` percent of the operations do not exceed; 0 if none."""
         wanted = max(1, math.ceil(self.operations * share / 100))
         for index, count in self.bins.items():
             wanted -= count
@@ -141,9 +144,10 @@ class Latencies:
         return 0.0
 
     def doublings(self) -> list[tuple[int, int, int]]:
-        """Return ORION's buckets: (from us, to us, operations), each twice as wide as the last.
+        """Return buckets as Oracle's ORION prints them: (from us, to us, number of operations).
 
-        A bin that crosses a border counts in the bucket of its middle.
+        The first is 0 to 1 us; each next bucket ends at twice the end of the one before. A bin that
+        crosses a border counts in the bucket of its middle.
         """
         buckets: dict[int, int] = {}
         for index, count in self.bins.items():
@@ -157,12 +161,12 @@ class Latencies:
         ]
 
     def counts(self) -> dict[int, int]:
-        """Return nanoseconds -> operations; each bin is represented by its highest value."""
+        """Return highest latency of a bin in ns -> number of operations in this bin."""
         return {_highest(index): count for index, count in self.bins.items()}
 
 
 def _lowest(index: int) -> int:
-    """Return the lowest nanoseconds of a bin: the inverse of bin_of."""
+    """Return the lowest latency of a bin, in nanoseconds: the inverse of `bin_of`."""
     bucket = max(0, index // _HALF - 1)
     return (index - bucket * _HALF) << bucket
 

@@ -1,4 +1,6 @@
-"""Interference with a measurement: CPU time and disk traffic of neither server nor replayer.
+"""Interference with a measurement: CPU time and disk traffic of other programs.
+
+Other programs are those that are neither the database's server nor replayer.
 
     before = interference.point(host, server)
     ...                                             # the window
@@ -22,15 +24,15 @@ from replayer.machine.processes import Process
 from replayer.model import Foreign
 
 _KERNEL_THREADS = (2, "kthreadd")
-"""Process id and name of the parent of all other threads of the kernel."""
+"""Process id and name of the thread that is the parent of all other kernel threads."""
 _STATES = ("usr", "nice", "sys", "guest", "gnice")
-"""CPU states in which a process used the time.
+"""The CPU states whose time a process used.
 
-Interrupts belong to no process, and stolen time to another machine.
+The other states do not count: interrupts belong to no process, stolen time to another machine.
 """
 _TICK = os.sysconf("SC_CLK_TCK")
 _NAMED = 0.1
-"""A program is named if it used at least this share of what all others used."""
+"""A program is reported if it used more than this share of the CPU time of all other programs."""
 _MOST_NAMES = 3
 _COUNT = re.compile(r"^(\w+): (\d+)$", re.MULTILINE)
 _COUNTS = ("read_bytes", "write_bytes", "rchar", "syscr")
@@ -40,7 +42,7 @@ _PAUSE_SECONDS = 0.03
 
 
 class DeviceMovement(Protocol):
-    """The movement of the device's counters in the window: sampler.DeviceDelta."""
+    """The difference of the device's counters between two readings, as in sampler.DeviceDelta."""
 
     @property
     def read_bytes(self) -> int:
@@ -59,7 +61,7 @@ class ServerProcesses(Protocol):
     can_stop: bool
 
     def pids(self) -> list[int]:
-        """Return the ids of its main process and all its children; [] if none is known here."""
+        """Return the ids of the server's processes, the main one first; [] if none is known."""
         ...
 
 
@@ -70,23 +72,23 @@ class Traffic:
     read_bytes: int
     write_bytes: int
     asked_bytes: int = 0
-    """Bytes that they had by read() and its like, from the page cache or a device."""
+    """Bytes that the processes got from read() and similar calls, from page cache or device."""
     asks: int = 0
-    """Calls of read() and its like."""
+    """Calls of read() and similar calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountMark:
-    """The accounts at one end of a window; None stands for unknown."""
+    """The CPU and traffic counters at the begin or the end of a window; None means unknown."""
 
     clock: float
     busy: float | None
     """Seconds that all processors together were busy since the machine's start."""
     known: float
-    """Seconds that the server, replayer and the kernel's threads used."""
+    """CPU seconds that the server, replayer and the kernel's threads used."""
     processors: int
     others: Mapping[tuple[int, str], float] = field(default_factory=dict)
-    """Process id and program of every other process -> CPU seconds."""
+    """(process id, program) of each process of another program -> CPU seconds."""
     traffic: Traffic | None = None
     """The traffic of the server."""
 
@@ -100,7 +102,10 @@ def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
 
 
 def point(host: Host, server: Sequence[int] | None) -> AccountMark:
-    """Read all accounts now, which takes some milliseconds."""
+    """Read the counters of all processes now, which takes some milliseconds.
+
+    `server` is described at the top of this module.
+    """
     traffic = server_traffic(host, server[0]) if server else None
     times = processors.ticks(host.read(processors.FILE).encode())
     table = {process.pid: process for process in processes.table()}
@@ -128,10 +133,11 @@ def between(
     delta: DeviceMovement | None,
     own: Traffic | None = None,
 ) -> Foreign:
-    """Return what other programs did between two points.
+    """Return the CPU share and the disk traffic of other programs between two points.
 
-    `delta` is what the data's device did meanwhile, None if it was not counted. `own` is the part
-    of that traffic that belongs to the measured processes, if these are not the server's.
+    `delta` is what the data's device read and wrote between them, None if that was not counted.
+    `own` is the part of this traffic that belongs to the measured processes; by default these are
+    the server's.
     """
     own = own or server_moved(before, after)
     known = delta is not None and own is not None
@@ -147,7 +153,7 @@ def between(
 
 
 def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:
-    """Return what the server's processes read and wrote between two points; None if unknown."""
+    """Return the server's disk traffic between two points; None if unknown."""
     if before.traffic is None or after.traffic is None:
         return None
     pairs = zip(astuple(after.traffic), astuple(before.traffic), strict=True)
@@ -155,11 +161,11 @@ def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:
 
 
 def server_traffic(host: Host, main: int) -> Traffic | None:
-    """Return what a server's processes have read from and written to devices; None if unknown.
+    """Return a server's disk traffic since its start, from /proc/PID/io; None if unknown.
 
-    It is read from /proc/PID/io. There a process also has the account of its ended children, so the
-    main process and all living children are added up. All are read at once: the reading is repeated
-    while processes come or go.
+    `main` is the id of the server's main process. The numbers of the main process and of all living
+    children are added up: each includes the process's ended children. If a process comes or goes
+    during the reading, everything is read again.
     """
     for _ in range(_TRIES):
         pids = processes.family(main, ended=True)
@@ -185,7 +191,7 @@ def _bytes(text: str) -> Traffic | None:
 
 
 def _families(table: Mapping[int, Process], roots: Sequence[int]) -> set[int]:
-    """Return the roots that exist, with all their descendants."""
+    """Return the ids of those processes in `roots` that exist, and of all their descendants."""
     children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)
@@ -207,7 +213,10 @@ def _cpu_share(before: AccountMark, after: AccountMark) -> float | None:
 
 
 def _programs(before: AccountMark, after: AccountMark) -> tuple[str, ...]:
-    """Return the programs that used most, each with its share of the time of all processors."""
+    """Return texts such as `postgres 12%`: the other programs that used the most CPU time.
+
+    The percentage is of the time of all processors.
+    """
     seconds = (after.clock - before.clock) * after.processors
     used: dict[str, float] = {}
     for (pid, name), now in after.others.items():

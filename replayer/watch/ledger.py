@@ -1,17 +1,17 @@
-"""The source of a window's blocks: buffer pool, page cache or device, and the verdict.
+"""The ledger of a window: how many blocks came from buffer pool, page cache and device.
 
-If the server missed at most 2 percent of all blocks in its own buffers, the run is `buffered`: the
-source of so few blocks does not characterize the run. Otherwise the verdict depends on the blocks
-that it missed:
+Its verdict names the main source. If at most 2 percent of all blocks were missing in the server's
+own buffers, the verdict is `buffered`: so few blocks do not characterize the run. Otherwise it
+depends on these missed blocks:
 
     cached    at most 2 percent of them were read from the device
-    physical  at least 90 percent were
+    physical  at least 90 percent of them were read from the device
     mixed     everything between
 
-Their share is device reads / RIOPS as long as a device read is one block (at most 1.5 blocks on
-average), and bytes read / block size / RIOPS if reads are larger and bring several blocks each. The
-device's counters are those of the whole device. If the server's processes could report what they
-read themselves (/proc/PID/io), other readers do not change the verdict.
+RIOPS is missed blocks per second. The share that was read from the device is device reads / RIOPS
+if a device read is one block (at most 1.5 blocks on average). If device reads are larger, it is
+bytes read / block size / RIOPS. The device's counters include all programs. If it is known what the
+server's processes read themselves (/proc/PID/io), other readers do not change the verdict.
 """
 
 import math
@@ -24,16 +24,19 @@ BUFFERED_AT_MOST = 0.02
 CACHED_AT_MOST = 0.02
 PHYSICAL_AT_LEAST = 0.9
 FOREIGN_FROM = 0.02
-"""From this share on, other programs' reads or writes are reported, in bytes or in requests."""
-FOREIGN_ROWS_FROM = 0.1
-"""The same for rows.
+"""Other programs' reads or writes are reported from this share of the run's own on.
 
-It is higher, because a program that monitors a server reads some tables of its statistics.
+The share is that of the bytes or that of the requests.
+"""
+FOREIGN_ROWS_FROM = 0.1
+"""Other sessions' rows are reported from this share of the run's own rows on.
+
+It is higher than FOREIGN_FROM, because a program that monitors a server reads statistics tables.
 """
 _FEW_BLOCKS = 200_000
-"""The work of other sessions is compared with at least this many blocks.
+"""The work of other sessions is compared with at least this many blocks or rows.
 
-The connections that control and watch a step read up to 2,700 blocks of the catalogs themselves.
+Replayer's connections that control and watch a step read up to 2,700 blocks of the catalogs.
 """
 _ONE_BLOCK = 1.5
 _MIB = 1 << 20
@@ -42,7 +45,7 @@ _LITTLE = 16 * _MIB
 
 
 class Moved(Protocol):
-    """The movement of the device's counters in the window: sampler.DeviceDelta."""
+    """The difference of the device's counters over the window, as in sampler.DeviceDelta."""
 
     @property
     def reads(self) -> int:
@@ -62,7 +65,10 @@ class Moved(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerCounters:
-    """The server's counters and its clock, read together: clock in seconds since 1970."""
+    """The server's block counters and its clock (seconds since 1970), read at the same time.
+
+    `hits` are blocks found in the server's buffers, `reads` blocks that were missing there.
+    """
 
     clock: float
     hits: int
@@ -71,10 +77,11 @@ class ServerCounters:
 
 @dataclass(frozen=True, slots=True)
 class OtherSessions:
-    """The work of other users' sessions in the same database meanwhile; None means not counted.
+    """The work of other users' sessions during a step; None means not counted.
 
-    Blocks are those in addition to the own ones. Rows replace blocks if the server does not count
-    blocks per session.
+    `hits` and `reads` are their blocks, found and missing in the server's buffers. `rows` are the
+    rows that they read, for a server that does not count blocks per session; `own_rows` are those
+    of the step.
     """
 
     hits: int | None = None
@@ -82,14 +89,14 @@ class OtherSessions:
     rows: int | None = None
     own_rows: int = 0
     counted: bool = False
-    """True if these blocks are included in the step's own numbers."""
+    """True if `hits` and `reads` are included in the step's own numbers."""
 
 
 def riops(before: ServerCounters, after: ServerCounters) -> float:
     """Return blocks read (missed in the server's buffers) per second of the server's clock.
 
-    This is pgio's formula, but with one window for both parts: pgio starts its counters before it
-    launches the sessions and its timer after that.
+    This is the formula of the benchmark pgio, but blocks and time are of the same window: pgio
+    reads its counters before it launches the sessions, and starts its timer afterwards.
     """
     return _rate(after.reads - before.reads, after.clock - before.clock)
 
@@ -116,14 +123,14 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     own_write_bytes: int = 0,
     other_reads_blocks: int = 0,
 ) -> Ledger:
-    """Return the three layers of a window per second, and the verdict.
+    """Return the ledger of a window: the rates of buffers, page cache and device, and the verdict.
 
-    `reads_blocks` and `hits_blocks` are the movement of the server's counters, `delta` that of the
-    whole device. `own_bytes` is what the server's processes read from the device, if known, and
-    `own_write_bytes` what they wrote. `other_reads_blocks` were missed by other users' sessions.
-    The server's bytes include those of these sessions, so each side gets its share of the blocks.
-    Without `delta` only the verdict `buffered` is possible; otherwise it is `unknown`, and the note
-    gives the reason.
+    `asked` is the verdict that the user asked for, None for any. `reads_blocks` and `hits_blocks`
+    are the blocks missing and found in the server's buffers. `delta` is the work of the whole
+    device. `own_bytes` is what the server's processes read from it, None if unknown, and
+    `own_write_bytes` what they wrote. `other_reads_blocks` were missed by other users' sessions;
+    `own_bytes` includes their bytes, so these are divided in proportion to the missed blocks.
+    Without `delta` the verdict is `buffered` or else `unknown`, and the note gives the reason.
     """
     missed = _rate(reads_blocks, window_seconds)
     every_block = reads_blocks + other_reads_blocks
@@ -192,11 +199,12 @@ def foreign_traffic(
     own_write_bytes: int,
     request_bytes: int,
 ) -> list[str]:
-    """Return sentences about other programs' reads and writes in the window, if above 2 percent.
+    """Return sentences about other programs' reads and writes in the window; [] if they are small.
 
-    The limit is 2 percent of `needed`, the bytes that were requested, in requests of about
-    `request_bytes`. `own_bytes` is the part of the device's bytes that went to the measured
-    processes; None if it is not known.
+    They are small below 2 percent of `needed`, in bytes and in requests. `needed` is the number of
+    bytes that the measured processes requested, `request_bytes` the size of one of their requests.
+    `own_bytes` is what these processes read from the device, None if that is not known, and
+    `own_write_bytes` what they wrote.
     """
     against = max(needed, _LITTLE)
     notes = []
@@ -217,10 +225,10 @@ def foreign_traffic(
 
 
 def other_sessions(others: OtherSessions, blocks: int, seconds: float) -> list[str]:
-    """Return sentences about other users' sessions, next to own ones of so many blocks.
+    """Return sentences about the work of other users' sessions; [] if it is small.
 
-    `seconds` is the length of the window. Traffic below 2 percent of the own blocks is not
-    reported.
+    `blocks` is the number of the step's own blocks, `seconds` the length of the window. Work is
+    small below 2 percent of the own blocks, or below 10 percent of the own rows.
     """
     if others.hits is not None and others.reads is not None:
         if others.hits + others.reads < FOREIGN_FROM * max(blocks, _FEW_BLOCKS):

@@ -27,10 +27,10 @@ def others(
     seconds: float = _WATCHED_SECONDS,
     server: Callable[[], Sequence[int] | None] = _nobody,
 ) -> float:
-    """Return the share of all processors that other programs use now; it takes `seconds`.
+    """Watch for `seconds`; return the share of all processors that other programs used.
 
-    `server` returns the processes of a database that do not count as others, as
-    `interference.pids_of` does.
+    `server` returns the process ids of a database's server that is not one of the other programs,
+    in the form of `interference.pids_of`.  Returns 0.0 if the share is not known.
     """
     before = interference.point(host, server())
     threading.Event().wait(seconds)
@@ -44,10 +44,11 @@ def wait_until_quiet(
     server: Callable[[], Sequence[int] | None] = _nobody,
     watched: Callable[[float, float], None] = lambda _waited, _share: None,
 ) -> tuple[float, bool]:
-    """Wait until other programs use little, for at most `patience` seconds.
+    """Wait until other programs use at most BUSY, for about `patience` seconds at most.
 
-    Returns the seconds waited, and whether the machine is quiet.  It is watched once even if
-    `patience` is short.  `watched` gets the seconds waited and the others' share after each look.
+    Returns the seconds waited, and whether the machine is quiet.  The machine is watched once even
+    if `patience` is 0.  After each look, `watched` is called with the seconds waited and the share
+    of the processors that other programs used.
     """
     began = time.monotonic()
     while True:

@@ -27,7 +27,7 @@ _PACKED_AT = 64
 
 @dataclass(frozen=True, slots=True)
 class DeviceDelta:
-    """The device's work between two marks; requests as they reached it, after merging."""
+    """The device's work between two marks; requests are counted after the kernel merged them."""
 
     seconds: float
     reads: int
@@ -40,11 +40,11 @@ class WindowWatcher(Protocol):
     """An object that is notified of the edges of windows."""
 
     def prepare(self) -> None:
-        """Get ready for an edge, which comes next."""
+        """Do all slow preparation for an edge; `mark` follows at once."""
         ...
 
     def mark(self, clock_ns: int) -> None:
-        """Record an edge, and return at once."""
+        """Record an edge at `clock_ns`, in CLOCK_MONOTONIC ns, and return at once."""
         ...
 
 
@@ -56,7 +56,7 @@ class _Copy(NamedTuple):
 
 
 class _Pack(NamedTuple):
-    """Older copies, compressed: a long run on a large machine would otherwise fill memory."""
+    """Older copies, compressed, so that a long run on a large machine does not fill memory."""
 
     first_ns: int
     last_ns: int
@@ -64,7 +64,7 @@ class _Pack(NamedTuple):
 
 
 class _Copies:
-    """All copies in the order of the clock; a caller that adds or packs holds the lock."""
+    """All copies in the order of the clock; the caller of `append` or `pack` holds the lock."""
 
     def __init__(self, lock: threading.Lock) -> None:
         self._lock = lock
@@ -78,7 +78,7 @@ class _Copies:
         self.newest = copy
 
     def pack(self) -> None:
-        """Compress the recent copies, once there are enough."""
+        """Compress the recent copies if there are enough of them."""
         if len(self._recent) >= _PACKED_AT:
             plain = pickle.dumps([tuple(copy) for copy in self._recent])
             first, last = self._recent[0].clock_ns, self._recent[-1].clock_ns
@@ -86,7 +86,10 @@ class _Copies:
             self._recent = []
 
     def walk(self, begin_ns: int, end_ns: int) -> Iterator[_Copy]:
-        """Yield the copies from one time to another, both included, a few unpacked at a time."""
+        """Yield the copies from `begin_ns` to `end_ns`, both included, in the order of the clock.
+
+        Only a few copies at a time are unpacked in memory.
+        """
         with self._lock:
             packs = [p for p in self._packs if p.first_ns <= end_ns and p.last_ns >= begin_ns]
             recent = [copy for copy in self._recent if begin_ns <= copy.clock_ns <= end_ns]
@@ -99,7 +102,7 @@ class _Copies:
 class Sampler:
     """Copies of the collectors' files, taken every `interval` seconds and at every `mark()`.
 
-    `failures()` reports a file that cannot be read; this never stops the watched step.
+    A file that cannot be read never stops the watched step; `failures()` reports it.
     """
 
     def __init__(
@@ -115,7 +118,7 @@ class Sampler:
         self.device = device
         self.watcher = watcher
         self.cpu_seconds = 0.0
-        """Processor time that the thread has used."""
+        """CPU seconds that the sampling thread has used."""
         self._interval = interval
         self._clock = clock
         self._collectors = {
@@ -160,7 +163,7 @@ class Sampler:
     def mark(self) -> int:
         """Copy all files now and return the clock in ns: an exact edge for a window.
 
-        The next interval starts here, so a window has whole seconds.
+        The next interval starts at this edge, so a window consists of whole intervals.
         """
         if self.watcher is None:
             return self._edge()
@@ -179,7 +182,8 @@ class Sampler:
     def device_delta(self, begin_ns: int, end_ns: int) -> DeviceDelta | None:
         """Return what the device did between two marks.
 
-        None if there is no device, either time is not a mark, or its counters were reset meanwhile.
+        None if there is no device, if one of the times is not that of a mark, or if the device's
+        counters were reset between them.
         """
         begin, end = self._device_at(begin_ns), self._device_at(end_ns)
         moved = diskstats.moved(begin, end) if begin and end else None
@@ -201,8 +205,9 @@ class Sampler:
     ) -> Series:
         """Return every collector's columns between two marks, as `<collector>.<column>`.
 
-        `cumulative` are the step's own counters, as points of (clock in ns, total). They become
-        rates per second over the same intervals. Each interval has its real length.
+        `cumulative` has the step's own counters: name -> points of (clock in ns, total). They
+        become columns of rates per second over the same intervals. The length of an interval is as
+        measured, so it may differ from `interval`. An unknown value is None.
         """
         times: list[int] = []
         columns: dict[str, list[float]] = {}
@@ -224,14 +229,17 @@ class Sampler:
         )
 
     def newest(self, files: Sequence[str]) -> Sample | None:
-        """Return the newest copy of some of the files; None if one of them is missing."""
+        """Return the newest copy of these files, in their order; None if one of them is missing."""
         copy = self._copies.newest
         if copy is None or not set(files) <= set(self._files):
             return None
         return _sample(copy, [self._files.index(file) for file in files])
 
     def failures(self) -> dict[str, str]:
-        """Return collector -> why it could not be read or parsed, at least once."""
+        """Return collector -> the reason why its files could not be read or parsed, once or more.
+
+        Collectors without a failure are left out.
+        """
         failed = {}
         for name, module in self._collectors.items():
             reasons = [self._failed[key] for key in (*module.FILES, name) if key in self._failed]
@@ -250,7 +258,10 @@ class Sampler:
             self.cpu_seconds = time.thread_time()
 
     def _next_deadline(self) -> int:
-        """Return the next whole interval after now: delays do not add up, a gap stays a gap."""
+        """Return the first deadline after now, a whole number of intervals after the last one.
+
+        So delays do not add up, and missed samples are not made up for.
+        """
         step = int(self._interval * 1e9)
         late = max(0, self._clock() - self._due_ns)
         return self._due_ns + (late // step + 1) * step
@@ -280,7 +291,8 @@ class Sampler:
     def _readable(self, begin_ns: int, end_ns: int) -> Iterator[_Copy]:
         """Yield the copies of a window, without those that make an interval too short.
 
-        Both edges stay; a copy that is less than half an interval from its neighbour is dropped.
+        The copies at both edges are always yielded. A copy between them is left out if it is less
+        than half an interval after the last one that was yielded, or before the end.
         """
         half = int(self._interval * 1e9) // 2
         kept: _Copy | None = None
@@ -294,7 +306,10 @@ class Sampler:
             yield last
 
     def _columns(self, name: str, module: ModuleType, copies: Sequence[_Copy]) -> Columns:
-        """Return a collector's columns; nan for intervals with an end that could not be read."""
+        """Return a collector's columns, one value per interval between two copies.
+
+        A value is nan if a file could not be read at the interval's begin or end.
+        """
         indexes = [self._files.index(file) for file in module.FILES]
         samples = [_sample(copy, indexes) for copy in copies]
         columns: dict[str, list[float]] = {}
@@ -320,16 +335,21 @@ class Sampler:
 def columns_of(
     cumulative: Mapping[str, Sequence[tuple[int, float]]], begin_ns: int, seconds: Sequence[float]
 ) -> dict[str, tuple[float | None, ...]]:
-    """Return counters as columns of a series that begins then: rates over its intervals."""
+    """Return name of counter -> its rate per second in each interval of a series; None if unknown.
+
+    `cumulative` has the points (clock in ns, total) of each counter. The first interval begins at
+    `begin_ns`; `seconds` are the ends of the intervals, in seconds after that.
+    """
     times = [begin_ns, *(begin_ns + round(second * 1e9) for second in seconds)]
     return {name: tuple(map(_tidy, rates(points, times))) for name, points in cumulative.items()}
 
 
 def rates(points: Sequence[tuple[int, float]], times: Sequence[int]) -> list[float]:
-    """Return the rate per second of a counter over each interval between `times`, in ns.
+    """Return a counter's rate per second in each interval between two of the `times`, in ns.
 
-    The counter is interpolated between its points. If the points cover only a part of an interval,
-    it gets the rate of that part, or nan if the part is less than half of the interval.
+    `points` are (clock in ns, total); the total is interpolated between them. If the points cover
+    only a part of an interval, the rate is that of this part, or nan if the part is less than half
+    of the interval.
     """
     points = sorted(points)
     known = [point[0] for point in points]
@@ -363,7 +383,7 @@ def _sample(copy: _Copy, indexes: Sequence[int]) -> Sample | None:
 
 
 def _whole_runs(samples: Sequence[Sample | None]) -> Iterator[tuple[int, list[Sample]]]:
-    """Yield the start and the samples of each unbroken run of two or more samples."""
+    """Yield (index of the first, samples) of each sequence of two or more samples without None."""
     run: list[Sample] = []
     for place, sample in enumerate([*samples, None]):
         if sample is not None:
@@ -375,7 +395,7 @@ def _whole_runs(samples: Sequence[Sample | None]) -> Iterator[tuple[int, list[Sa
 
 
 def _overlapping(copies: Iterable[_Copy], size: int) -> Iterator[list[_Copy]]:
-    """Yield lists of two or more copies; each begins with the last copy of the list before."""
+    """Yield lists of 2 to `size` + 1 copies; each begins with the last copy of the list before."""
     part: list[_Copy] = []
     for copy in copies:
         part.append(copy)
@@ -387,7 +407,7 @@ def _overlapping(copies: Iterable[_Copy], size: int) -> Iterator[list[_Copy]]:
 
 
 def _put(row: list[float], place: int, values: Sequence[float]) -> None:
-    """Extend a row to `place` with nan, then with the values."""
+    """Extend a row with nan until its length is `place`, then with the values."""
     row.extend([math.nan] * (place - len(row)))
     row.extend(values)
 

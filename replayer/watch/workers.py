@@ -7,10 +7,10 @@
             ...
         results = pool.results()                    # in the order of the jobs
 
-`work(job, barrier, report)` is called once for each job, in a separate thread. It prepares itself,
-calls `barrier.wait()`, which returns the instant at which the barrier was opened, works, and
-returns an object that can be pickled. The new process finds it by its name and imports its module.
-So the module must import little: never put a work function into a step, which imports SQLAlchemy.
+`work(job, barrier, report)` is called once for each job, in a separate thread. It prepares itself
+and calls `barrier.wait()`, which returns the instant at which the barrier was opened. Then it works
+and returns an object that can be pickled. Each new process imports the module of `work`. So this
+module must import little: never put a work function into a step, which imports SQLAlchemy.
 """
 
 import contextlib
@@ -48,24 +48,22 @@ _STACK_BYTES = 512 << 10
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
 _INBLOCK = 512
-"""The bytes of one unit of ru_inblock.
-
-Linux counts the bytes that a process read from devices, and getrusage(2) returns sectors.
-"""
+"""The bytes of one unit of ru_inblock: getrusage(2) counts what a process read in sectors."""
 
 
 class Counter:
-    """A number that all processes of a pool share: put it into the jobs.
+    """A number that all processes of a pool share: put this object into the jobs.
 
-    It is the offset of one open file, which every process inherits. The kernel moves the offset of
-    a regular file (not of a memfd) under a lock, so no process can die while it holds the lock.
+    The number is the offset of one open file, which every process inherits. The kernel itself locks
+    the offset of a regular file (not of a memfd) while it is moved, so a process that dies can
+    never leave the number locked.
     """
 
     def __init__(self, fd: int | None = None) -> None:
         self._fd = _unnamed_file() if fd is None else fd
 
     def take(self, many: int = 1) -> int:
-        """Add to the number and return the old value: the caller gets `many` numbers from there."""
+        """Add `many` to the number and return the old value, the first of the caller's numbers."""
         return os.lseek(self._fd, many, os.SEEK_CUR) - many
 
     def value(self) -> int:
@@ -107,17 +105,17 @@ def _counter(passed: Any) -> Counter:
 
 
 class Awaited(Protocol):
-    """An object that the jobs wait for, in addition to each other, such as a server.
+    """An object whose answers the jobs need, such as a server.
 
-    Its descriptor becomes readable when the object will never answer.
+    Its descriptor becomes readable when no answer can be expected any more.
     """
 
     def begin(self) -> None:
-        """Watch it from now on."""
+        """Watch the object from now on."""
         ...
 
     def end(self) -> None:
-        """Stop watching it; ending twice is fine."""
+        """Stop watching the object; a second call does nothing."""
         ...
 
     def handle_answer(self) -> None:
@@ -125,7 +123,7 @@ class Awaited(Protocol):
         ...
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable."""
+        """Return the descriptor that becomes readable when the object is silent."""
         ...
 
     def raise_silence(self) -> None:
@@ -134,16 +132,17 @@ class Awaited(Protocol):
 
 
 class WorkerPool:
-    """Jobs dealt round robin to `processes` spawned processes, one thread for each job.
+    """Jobs distributed in turn to `processes` spawned processes, one thread for each job.
 
-    Leaving the `with` block, for whatever reason, kills and reaps every process. `first_done_ns`,
-    `last_done_ns` (CLOCK_MONOTONIC), `usage` and `read_bytes` are known after `results()`.
+    The end of the `with` block, for whatever reason, kills and reaps every process.
+    `first_done_ns`, `last_done_ns` (CLOCK_MONOTONIC), `usage` and `read_bytes` are complete after
+    `results()`.
     """
 
     def __init__(
         self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
     ) -> None:
-        """Take the jobs; `awaited` reports a silent server, if the jobs wait for one."""
+        """Take the jobs; `awaited` is the server that they wait for, None if there is none."""
         self._work = work
         self._jobs = list(jobs)
         self._count = max(1, min(processes, len(self._jobs))) if self._jobs else 0
@@ -155,9 +154,9 @@ class WorkerPool:
         self._barrier: _ParentBarrier | None = None
         self.opened_ns: int | None = None
         self.usage: tuple[float, float] = (0.0, 0.0)
-        """User and system CPU seconds of the processes, from the barrier to each one's end."""
+        """User and system CPU seconds of all processes, from the barrier to the last job's end."""
         self.read_bytes = 0
-        """Bytes that they read from devices in that time (read_bytes of /proc/PID/io)."""
+        """Bytes that the processes read from devices in that time."""
 
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
@@ -195,12 +194,12 @@ class WorkerPool:
 
     @property
     def first_done_ns(self) -> int | None:
-        """Return when the first job was done, or None if no job is known to be done."""
+        """Return when the first job was done, in CLOCK_MONOTONIC ns; None if not yet known."""
         return min(self._done_ns, default=None)
 
     @property
     def last_done_ns(self) -> int | None:
-        """Return when the last job was done, or None if no job is known to be done."""
+        """Return when the latest job was done, in CLOCK_MONOTONIC ns; None if not yet known."""
         return max(self._done_ns, default=None)
 
     def ready(self, timeout: float = 60.0) -> None:
@@ -217,7 +216,7 @@ class WorkerPool:
             self._listen(left)
 
     def approach(self, lead: float) -> None:
-        """Do nothing, as `open` opens at once."""
+        """Do nothing: on this host, `open` starts the jobs at once."""
 
     def open(self) -> int:
         """Start all jobs at once and return the instant, as CLOCK_MONOTONIC nanoseconds."""
@@ -228,7 +227,7 @@ class WorkerPool:
         return self.opened_ns
 
     def reports(self, timeout: float = 1.0) -> Iterator[Any]:
-        """Yield the jobs' reports until all are done, and None after a silent `timeout` (s).
+        """Yield the jobs' reports until all are done; None after `timeout` seconds without one.
 
         Raises ReplayerError if a job failed, a process died, or the awaited server is silent.
         """
@@ -241,9 +240,9 @@ class WorkerPool:
                 yield None
 
     def results(self, timeout: float | None = None) -> list[Any]:
-        """Wait until all are done and return their results in the order of the jobs.
+        """Wait until all jobs are done and return their results in the order of the jobs.
 
-        Raises the error of a job (as ReplayerError), or ReplayerError after `timeout` seconds.
+        Raises ReplayerError if a job failed, or after `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._all_done():
@@ -257,7 +256,7 @@ class WorkerPool:
         return len(self._results) == len(self._jobs)
 
     def _listen(self, timeout: float | None) -> bool:
-        """Process what was sent; return whether anything happened within `timeout` seconds."""
+        """Process the workers' messages; return whether any came within `timeout` seconds."""
         pipes = {member.pipe: member for member in self._members if not member.done}
         awaited = self._awaited
         happened = connection.wait([*pipes, *([awaited.fileno()] if awaited else [])], timeout)
@@ -331,7 +330,7 @@ class _Member:
             theirs.close()
 
     def messages(self) -> Iterator[Any]:
-        """Yield what it has sent so far. Only its process can write, so end of file is its end."""
+        """Yield the messages that the process has sent so far; set `ended` if it has ended."""
         try:
             while not self.done and self.pipe.poll():
                 yield self.pipe.recv()
@@ -354,7 +353,7 @@ class _Member:
 
 
 class _ParentBarrier:
-    """The write end of a pipe: closing it wakes all jobs that read the other end."""
+    """The barrier in the parent: to close a pipe's write end wakes all jobs at its read end."""
 
     def __init__(self) -> None:
         self._theirs, self._ours = os.pipe()
@@ -362,11 +361,11 @@ class _ParentBarrier:
         self._fds = [self._theirs, self._ours, self._instant]
 
     def passed(self) -> tuple["Descriptor", "Descriptor"]:
-        """Return the descriptors with which a process waits at it."""
+        """Return the descriptors that a worker process needs to wait at the barrier."""
         return Descriptor(self._theirs), Descriptor(self._instant)
 
     def open(self) -> int:
-        """Open it and return the instant, as CLOCK_MONOTONIC nanoseconds."""
+        """Open the barrier and return the instant, as CLOCK_MONOTONIC nanoseconds."""
         now = time.monotonic_ns()
         os.pwrite(self._instant, now.to_bytes(8, "little"), 0)
         self._fds.remove(self._ours)
@@ -374,13 +373,13 @@ class _ParentBarrier:
         return now
 
     def close(self) -> None:
-        """Close the files; closing twice is fine."""
+        """Close the files; a second call does nothing."""
         while self._fds:
             os.close(self._fds.pop())
 
 
 class Descriptor:
-    """A file descriptor that a spawned process inherits; it is open there under `fd`."""
+    """A file descriptor to pass to a spawned process; its number in this process is `fd`."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -431,7 +430,7 @@ class _Share:
         self.send("said", message)
 
     def arrived(self) -> None:
-        """Count a job at the barrier; the last one notes the CPU used so far, as all then sleep."""
+        """Count a job that is at the barrier; at the last one, note the CPU time used so far."""
         with self._counting:
             self._absent -= 1
             if self._absent:
@@ -455,7 +454,7 @@ class _Share:
                 self._at_end = resource.getrusage(resource.RUSAGE_SELF)
 
     def finish(self) -> None:
-        """Send all results; that happens after all clocks were read."""
+        """Send all results, the CPU time and the bytes read; nothing if a job failed."""
         if self._working:
             return
         user = self._at_end.ru_utime - self._at_barrier.ru_utime
@@ -507,10 +506,10 @@ def _main(
 
 
 def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
-    """Make the kernel signal this process when its parent is gone; exit if it is gone already.
+    """Make the kernel signal this process when its parent ends; exit if it has ended already.
 
-    For the kernel the parent is the thread that started this process: that thread must live as long
-    as its own process.
+    For the kernel the parent is the thread that started this process, so that thread must live as
+    long as the parent process.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0)
     if os.getppid() != parent:
@@ -532,10 +531,11 @@ def _failure(known: ReplayerError | None, text: str, trace: str) -> ReplayerErro
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Hold back signals: a process that is being started does not ignore them yet.
+    """Hold back signals in this process and in the processes started in the `with` block.
 
-    The mask is for that process, the shield for this one: another thread may take a signal, and its
-    handler then runs in this thread, whatever the mask is.
+    A new process inherits the mask, until it ignores these signals itself. For this process the
+    mask is not enough: another thread may take a signal, and its handler then runs in this thread.
+    So the shield is needed, too.
     """
     resource_tracker.ensure_running()  # if it started later, it would unblock the signals
     with signals.shield():
@@ -547,6 +547,6 @@ def _signals_held() -> Iterator[None]:
 
 
 def _widen(pipe: "connection.Connection[Any, Any]") -> None:
-    """Let many reports wait in the pipe, so that a busy parent does not block a worker."""
+    """Enlarge a pipe for many reports, so that a busy parent does not block a worker."""
     with contextlib.suppress(OSError):
         fcntl.fcntl(pipe.fileno(), _F_SETPIPE_SZ, _PIPE_BYTES)

@@ -1,4 +1,4 @@
-"""A recording by perf: enabled for a window, and returned as a profile of that window."""
+"""A recording by perf that becomes the profile of a window: how often each call chain was seen."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from replayer.machine.perf import Perf
 from replayer.model import StackProfile
 
 HERTZ = 99
-"""Not 100, so that sampling is not in step with programs that wake up at round times."""
+"""Samples per second; not 100, so that they do not coincide with programs that run 100 times."""
 _ENABLED_SECONDS = 0.5
 _LOOK_SECONDS = 1.0
 _LATE_NS = 100_000_000
@@ -23,7 +23,7 @@ _FIELDS = "comm,pid,tid,time,event,ip,sym,dso"
 
 
 class PerfRecording:
-    """One `perf record` with call chains."""
+    """One process of `perf record` that samples the call chains of all processors."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
@@ -33,19 +33,19 @@ class PerfRecording:
         self._perf = Perf(scene.host, scene.folder, ["-g", "-F", str(HERTZ)])
 
     def prepare(self) -> None:
-        """Make it sample from now on."""
+        """Make perf sample from now on, and count its CPU time as the collector's cost."""
         self._perf.background.charge()
         self._perf.tell("enable", _ENABLED_SECONDS)
 
     def mark(self, clock_ns: int) -> None:
-        """Note which process is the server now."""
+        """Note, in a separate thread, which process is the server's main process now."""
         del clock_ns  # perf records the same clock itself
         look = threading.Thread(target=self._look, daemon=True)
         look.start()
         self._looks.append(look)
 
     def end(self) -> float:
-        """Stop perf; return the CPU seconds that it used since the first mark."""
+        """Stop perf; return the CPU seconds that it used since `prepare`."""
         cost = self._perf.end()
         for look in self._looks:
             look.join(_LOOK_SECONDS)
@@ -76,7 +76,7 @@ class PerfRecording:
         return WindowRecording(profile=profile, notes=tuple(self._notes(profile, folded)))
 
     def _look(self) -> None:
-        """Note the server's main process as it is now."""
+        """Note the server's present main process, which a restart changes."""
         with contextlib.suppress(ReplayerError, OSError):
             self._servers.update(self._scene.server()[:1])
 

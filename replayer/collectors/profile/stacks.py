@@ -1,4 +1,8 @@
-"""Folded stacks of one window, from the output of `perf script`."""
+"""Folded stacks of one window, from the output of `perf script`.
+
+A folded stack is a text such as `server;user;postgres;main;read`: class, mode, thread and functions
+from the root to the leaf.
+"""
 
 import re
 from collections import Counter
@@ -24,24 +28,28 @@ _INTERRUPTING = re.compile(
     r"asm_|sysvec|common_interrupt|do_softirq|handle_softirqs|irq_exit|irq_enter|smp_call"
     r"|schedule_idle|el1_interrupt|gic_handle"
 )
-"""If one of these is in a stack of the idle task, the processor was not idle."""
+"""If such a function is in a stack of the idle task, the processor handled an interrupt."""
 
 
 @dataclass(frozen=True)
 class ProcessFamilies:
-    """The processes by whose descendants all others are classified."""
+    """The main processes of replayer and the server; each process is classed by its ancestors."""
 
     main: int
     """Replayer's own main process."""
     servers: frozenset[int]
-    """Main processes that the server had while the step ran."""
+    """The ids of all main processes that the server had during the step."""
     interpreter: str
-    """The name of worker processes of replayer, as the kernel cuts it."""
+    """The file name of Python's interpreter, with which replayer's worker processes run."""
 
 
 @dataclass
 class FoldedStacks:
-    """The stacks of a window, and the counts of its samples."""
+    """The folded stacks of a window, with the number of samples of each, and further counts.
+
+    `samples` are those in `stacks`; `idle` are samples of idle processors. `outside` are samples
+    before or after the window, `lost` those that perf lost. `event` is what perf sampled by.
+    """
 
     stacks: Counter[str] = field(default_factory=Counter)
     samples: int = 0
@@ -50,12 +58,12 @@ class FoldedStacks:
     outside: int = 0
     event: str = ""
     first_ns: int = 0
-    """The clock of the first sample in the window; 0 if there is none."""
+    """perf's clock at the first sample in the window; 0 if there is none."""
     last_ns: int = 0
     kernel: int = 0
-    """Samples in the kernel."""
+    """The number of samples in the kernel."""
     kernel_named: int = 0
-    """Samples in the kernel whose function has a name."""
+    """The number of samples in the kernel for which perf knew the function's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ class _Sample:
     thread: str
     pid: int
     frames: tuple[str, ...]
-    """From the root to the leaf."""
+    """The functions, from the root to the leaf."""
 
 
 class _Tree:
@@ -75,7 +83,7 @@ class _Tree:
         self._names: dict[int, str] = {}
 
     def forked(self, pid: int, parent: int) -> None:
-        """Record a new process; a new thread of an old process is ignored."""
+        """Record a new process and its parent; a new thread has the same two ids and is ignored."""
         if pid != parent:
             self._parents[pid] = parent
 
@@ -107,10 +115,11 @@ class _Tree:
 def folded(
     lines: Iterable[str], begin_ns: int, end_ns: int, families: ProcessFamilies
 ) -> FoldedStacks:
-    """Fold the output of `perf script -F comm,pid,tid,time,event,ip,sym,dso`.
+    """Return folded stacks from the output of `perf script -F comm,pid,tid,time,event,ip,sym,dso`.
 
-    `begin_ns` and `end_ns`, both included, are of the clock that perf recorded with. Successive
-    functions whose names perf does not know are one frame, `[library]` or `[unknown]`.
+    The window is from `begin_ns` to `end_ns`, both included, by the clock that perf recorded with.
+    Successive functions of a library whose names perf does not know become one frame, `[library]`
+    or `[unknown]`.
     """
     whole = FoldedStacks()
     tree = _Tree(families)
@@ -197,7 +206,7 @@ def _fold(whole: FoldedStacks, whose: str, sample: _Sample, many: int) -> None:
 
 
 def _frame(line: str) -> str:
-    """Return a line of a call chain as a frame."""
+    """Return a line of a call chain as a frame: the function's name, or `[library]`."""
     parts = _FRAME.match(line)
     if parts is None:
         return _UNKNOWN

@@ -1,1 +1,1 @@
-"""The collector `syscalls`: how often which system call was made, by bpftrace."""
+"""The collector `syscalls`: how often each system call was made, by bpftrace."""

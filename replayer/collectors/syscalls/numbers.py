@@ -1,4 +1,4 @@
-"""Numbers of system calls -> their names, as the kernel's headers have them."""
+"""The numbers and names of system calls, as in the kernel's headers."""
 
 import platform
 
@@ -73,7 +73,7 @@ sched_getattr renameat2 seccomp getrandom memfd_create bpf execveat userfaultfd 
 copy_file_range preadv2 pwritev2 pkey_mprotect pkey_alloc pkey_free statx io_pgetevents rseq
 kexec_file_load
 """
-"""Of arm64, riscv64 and all younger architectures; `-` is not a system call."""
+"""The names from number 0 on, for arm64, riscv64 and all newer architectures; `-` is unused."""
 _ALIKE_FROM = 424
 _ALIKE = """
 pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen
@@ -84,11 +84,14 @@ fchmodat2 map_shadow_stack futex_wake futex_wait futex_requeue statmount listmou
 lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal setxattrat getxattrat listxattrat
 removexattrat open_tree_attr file_getattr file_setattr
 """
-"""Of all architectures, from that number on."""
+"""The names from number 424 on, which are the same for all architectures."""
 
 
 def names(machine: str = "") -> dict[int, str]:
-    """Return number -> system call of an architecture, named as in `uname -m`; default this one."""
+    """Return number -> name of a system call.
+
+    `machine` is an architecture as `uname -m` prints it; "" is that of this machine.
+    """
     first = _X86_64 if (machine or platform.machine()) == "x86_64" else _GENERIC
     old = {number: name for number, name in enumerate(first.split()) if name != "-"}
     return old | {_ALIKE_FROM + number: name for number, name in enumerate(_ALIKE.split())}

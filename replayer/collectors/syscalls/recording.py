@@ -1,4 +1,4 @@
-"""bpftrace as a counter: one map of all calls so far, printed at each edge of a window."""
+"""A recording by bpftrace, which counts system calls and prints all counts at each mark."""
 
 import contextlib
 import json
@@ -36,23 +36,23 @@ END {{ clear(@); }}
 _READY_SECONDS = 20.0
 _EDGE_SECONDS = 1.0
 _SLACK_NS = 50_000_000
-"""An edge that is printed later than this after its mark belongs to another mark."""
+"""Counts that are printed later than this after a mark are not those of this mark."""
 _MOST_KINDS = 20
 _KEYS = {"BPFTRACE_MAP_KEYS_MAX": "65536", "BPFTRACE_MAX_MAP_KEYS": "65536"}
-"""The limit for pairs of a process and a call; older and newer bpftrace name it differently."""
+"""Environment of bpftrace: its limit for pairs (process, call), under the old and the new name."""
 _INSTALL = "apt-get install bpftrace, or dnf install bpftrace"
 
 
 @dataclass(frozen=True)
 class _Edge:
-    """All calls so far: (process, number of the call) -> count."""
+    """The counts at a mark: (process id, number of the system call) -> calls since the start."""
 
     clock_ns: int
     calls: Counter[tuple[int, int]]
 
 
 class CallRecording:
-    """One bpftrace that counts system calls."""
+    """One process of bpftrace that counts the system calls of all processes."""
 
     def __init__(self, scene: CollectorContext) -> None:
         bpftrace = shell.find("bpftrace")
@@ -79,7 +79,7 @@ class CallRecording:
             raise
 
     def mark(self, clock_ns: int) -> None:
-        """Make bpftrace print its counts so far, and note which processes are whose."""
+        """Make bpftrace print its counts so far, and note the processes of server and clients."""
         del clock_ns  # bpftrace records the same clock itself
         self._program.charge()
         self._edges += 1
@@ -102,9 +102,10 @@ class CallRecording:
         return cost
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return the calls of each kind between two edges, the most frequent first.
+        """Return the table of system calls between two marks, the most frequent first.
 
-        Raises ReplayerError if an edge is missing, or no call of the server was seen.
+        Raises ReplayerError if the counts of a mark are missing, or if no call of the server was
+        seen although its processes are known.
         """
         first, last = (self._at(clock_ns) for clock_ns in (begin_ns, end_ns))
         made = last.calls - first.calls
@@ -136,7 +137,7 @@ class CallRecording:
             self._clients.update(self._scene.own())
 
     def _whose(self, made: Mapping[tuple[int, int], int]) -> dict[str, set[int]]:
-        """Return owner -> its processes; the owners are server, client and others."""
+        """Return `server`, `client` and `others` -> ids of the processes that made calls."""
         everybody = {pid for pid, _ in made}
         own = self._clients - self._servers - {self._program.process.pid}
         return {
@@ -154,7 +155,7 @@ class CallRecording:
         return kinds
 
     def _at(self, clock_ns: int) -> _Edge:
-        """Return the counts at an edge; raise ReplayerError if bpftrace did not print them."""
+        """Return the counts at a mark; raise ReplayerError if bpftrace did not print them."""
         near = [one for one in self._written() if 0 <= one.clock_ns - clock_ns <= _SLACK_NS]
         if not near and self._early_end:
             raise ReplayerError(f"bpftrace {self._early_end}: {self._last_words()}")
@@ -184,7 +185,7 @@ class CallRecording:
 
 
 def _calls(maps: Mapping[str, Mapping[str, int]]) -> Counter[tuple[int, int]]:
-    """Return a map of bpftrace's, with keys such as `pid,number`, as a counter."""
+    """Return (process id, number of the call) -> count, from bpftrace's keys `pid,number`."""
     calls: Counter[tuple[int, int]] = Counter()
     for key, count in maps.get("@", {}).items():
         pid, _, number = key.partition(",")

@@ -1,15 +1,15 @@
 """Waits of the threads that do a step's work: the server's sessions, or replayer's own threads.
 
-Samples are taken at most ten times per second, at uneven intervals, so that no regular event is
-always met or always missed. For each sample the kernel is asked for the state of at most 64 of the
-threads. Then the server is asked what its sessions wait for. Then the kernel is asked again whether
-each sleeping thread has slept on meanwhile. If so, the server's answer is the reason of this sleep;
-otherwise it only shows what the thread did soon after. If the server has no session at work,
-replayer's own threads are sampled.
+Samples are taken about ten times per second or less, at uneven intervals, so that no regular event
+is always met or always missed. For each sample the kernel is asked for the state of at most 64 of
+the threads. Then the server is asked what its sessions wait for. Then the kernel is asked whether
+each sleeping thread has slept without a break since then. If so, the server's answer is the reason
+of this sleep; otherwise it only shows what the thread did soon after. If the server has no session
+at work, replayer's own threads are sampled.
 
-The account by Little's law then closes, with parts that are measured independently of each other
-(analysis/attribution/account.py). The kernel counts in nanoseconds (schedstat) how long each thread
-ran and waited for a processor, over the span in which it was observed. The time asleep comes from
+From these data analysis/attribution/account.py divides the sessions' time into parts that are
+measured independently of each other. The kernel counts in nanoseconds (schedstat) how long each
+thread ran and waited for a processor while it was observed. The time asleep comes from
 short traces of the scheduler (`switches`). Without the permission to trace it comes from the
 samples in which the thread was asleep.
 """
@@ -42,21 +42,21 @@ _MOST_THREADS = 64
 _PERIOD = 0.1
 _LONGEST_PAUSE = 1.0
 _SHARE = 0.004
-"""The share of one processor that sampling may take, unless a sample takes more than 4 ms."""
+"""The share of one processor that sampling may take; exceeded if a sample takes more than 4 ms."""
 _RETRY = 1.0
 """Seconds after which a server that did not answer is asked again."""
 _LOOK_AGAIN = 5.0
-"""Seconds after which the list of own threads, or of the server's, is renewed."""
+"""Seconds after which the lists of own threads and of the server's processes are renewed."""
 _SEED = 20261122
 
 _Word = tuple[str, str]
-"""(wait, part)."""
+"""(wait, part), as in `Observed`: the name of a session's wait and its kind."""
 _NOTHING = ("", "")
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class _Seen(NamedTuple):
-    """The state of one thread in one sample, and whether it slept on meanwhile."""
+    """One thread in one sample; `still` as in `Observed`."""
 
     look: Look
     word: _Word
@@ -69,28 +69,28 @@ class _Moment(NamedTuple):
     clock_ns: int
     whose: str
     looks: Mapping[int, _Seen]
-    """The key is a number for each thread, because the kernel reuses ids."""
+    """Number of a thread -> its state; the number is unique, as the kernel reuses thread ids."""
     words: Mapping[_Word, int]
-    """(wait, part) -> the number of sessions, as the server reports; or all own threads."""
+    """(wait, part) -> number of sessions, as the server reports, or of job threads here."""
     letters: Mapping[int, str]
-    """Thread -> state, of the threads that were sampled."""
+    """Thread id -> the kernel's letter for its state, for the sampled threads at work."""
 
     @property
     def sessions(self) -> int:
-        """Return how many sessions there were."""
+        """Return the number of sessions at work, or of threads that do a job for replayer."""
         return sum(self.words.values())
 
 
 @dataclass
 class _Sum:
-    """The sum of samples from one mark to the next: whole intervals between two samples."""
+    """The sum of the intervals between two successive samples, from one mark to the next."""
 
     moments: int = 0
     seconds: float = 0.0
     sessions: float = 0.0
-    """Sessions times seconds, as the next.
+    """Number of sessions times seconds; so is each value of `asked`.
 
-    Each sample stands for half of the interval on either side.
+    Each sample stands for half of the interval before it and half of the interval after it.
     """
     asked: dict[_Word, float] = field(default_factory=lambda: defaultdict(float))
     observations: int = 0
@@ -101,7 +101,7 @@ class _Sum:
     queued_ns: int = 0
     user: int = 0
     system: int = 0
-    """Ticks."""
+    """User and system time are in ticks of the kernel."""
 
     def add(self, before: _Moment, after: _Moment) -> None:
         """Add the interval between two samples."""
@@ -128,7 +128,7 @@ class _Sum:
             self.system += last.system - first.system
 
     def letters(self) -> dict[str, float]:
-        """Return state -> share of the threads' time."""
+        """Return the kernel's letter of a state -> share of the observed threads' time."""
         sums: dict[str, float] = defaultdict(float)
         for (letter, _, _), seconds in self.states.items():
             sums[letter] += seconds / self.span
@@ -157,7 +157,7 @@ def begin(scene: CollectorContext) -> "Waits":
 
 
 class Waits:
-    """A thread that samples, and its sums between each mark and the next."""
+    """The recording: a thread that samples, and the sums of its samples between two marks."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self._clock = scene.clock
@@ -167,9 +167,9 @@ class Waits:
         self._marks: list[int] = []
         self._scene = scene
         self._quotas: list[Mapping[str, Throttled | None]] = []
-        """At each mark: owner -> how often its CPU quota was used up by then."""
+        """One item per mark: server or replayer -> how often its CPU quota was used up so far."""
         self._sums: dict[tuple[int, str], _Sum] = {}
-        """(number of marks before, owner) -> the sum of the samples."""
+        """(number of marks before, server or replayer) -> the sum of the samples."""
         self._draw = random.Random(_SEED)  # noqa: S311 - the moments at which is looked
         self._failure: Exception | None = None
         self._watcher = WatcherThread(self._run)
@@ -181,7 +181,7 @@ class Waits:
             self._untraced = str(error)
 
     def mark(self, clock_ns: int) -> None:
-        """Sample at once; the first mark starts the thread."""
+        """Make the thread sample at once; the first mark starts the thread."""
         self._marks.append(clock_ns)
         self._quotas.append({whose: self._quota(whose) for whose in ("server", "replayer")})
         self._own.look_again()
@@ -189,14 +189,15 @@ class Waits:
         self._watcher.wake()
 
     def end(self) -> float:
-        """Stop sampling; return the CPU seconds that it cost."""
+        """Stop sampling; return the CPU seconds that sampling and traces used."""
         cost = self._watcher.end()
         return cost + (self._switches.end() if self._switches is not None else 0.0)
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return the samples between two marks; nothing if no thread was at work.
+        """Return the samples between two marks; an empty recording if no thread was at work.
 
-        Raises ReplayerError with the reason if sampling failed.
+        Raises the error with which sampling failed, or ReplayerError with the reason why the server
+        did not report its sessions.
         """
         if self._failure is not None:
             raise self._failure
@@ -228,7 +229,7 @@ class Waits:
         )
 
     def _process(self, whose: str) -> int | None:
-        """Return the main process of the server, or this one."""
+        """Return the id of the server's main process, or of this process; None if not known."""
         return next(iter(self._scene.server()), None) if whose == "server" else os.getpid()
 
     def _quota(self, whose: str) -> Throttled | None:
@@ -236,7 +237,7 @@ class Waits:
         return None if process is None else cgroups.throttled(self._scene.host, process)
 
     def _throttled(self, whose: str, first: int, last: int) -> float:
-        """Return the share of a quota's periods between two marks in which it was used up."""
+        """Return the share of a CPU quota's periods between two marks in which it was used up."""
         before, after = self._quotas[first][whose], self._quotas[last][whose]
         if before is None or after is None or after.periods <= before.periods:
             return 0.0
@@ -303,11 +304,11 @@ class Waits:
             watcher.cost += spent
 
     def _spent(self) -> float:
-        """Return the CPU seconds of this thread, and of the server's thread that answers it."""
+        """Return the CPU seconds so far of this thread and of the server's thread that answers."""
         return time.thread_time() + self._server.spent()
 
     def _keep(self, before: _Moment, moment: _Moment) -> None:
-        """Add an interval, unless a mark lies in it."""
+        """Add the interval between two samples to its sum, unless a mark lies in the interval."""
         if before.whose != moment.whose:
             return
         place = self._marked(before.clock_ns)
@@ -315,11 +316,11 @@ class Waits:
             self._sums.setdefault((place, moment.whose), _Sum()).add(before, moment)
 
     def _marked(self, clock_ns: int) -> int:
-        """Return how many marks there were by then."""
+        """Return the number of marks until `clock_ns`."""
         return sum(mark <= clock_ns for mark in self._marks)
 
     def _moment(self) -> _Moment:
-        """Sample the threads, ask the server, and look again at the threads that slept."""
+        """Return one sample: the threads' states and waits, and the number of sessions per wait."""
         clock_ns = self._clock()
         seen = self._crew.look()
         words = self._server.sessions()
@@ -334,17 +335,17 @@ class Waits:
 
 
 class _Crew:
-    """The sampled threads: at most _MOST_THREADS of all, drawn at random."""
+    """The sampled threads: at most 64 of all threads at work, drawn at random."""
 
     def __init__(self) -> None:
         self.counted = threads.counts_queues()
         self._members: dict[int, tuple[int, Thread]] = {}
-        """Id -> number, open files."""
+        """Thread id -> (unique number of the thread, its open files)."""
         self._number = 0
         self._draw = random.Random(_SEED)  # noqa: S311 - which sessions are looked at
 
     def look(self) -> dict[int, Look]:
-        """Return id -> state and accounts; forget threads that are gone."""
+        """Return thread id -> state and CPU times of each member; forget threads that are gone."""
         looks = {}
         for tid, (_, thread) in list(self._members.items()):
             try:
@@ -354,9 +355,10 @@ class _Crew:
         return looks
 
     def told(self, looks: Mapping[int, Look], words: Mapping[int, _Word]) -> dict[int, _Seen]:
-        """Return number -> sample of the threads at work, with the server's answer for each.
+        """Return number of thread -> its state and wait; only for threads in `words`.
 
-        A thread that slept, and was given no processor since, counts as still asleep.
+        `looks` are the states from before the server was asked, `words` are its answer: thread id
+        -> wait. A thread that slept and was not given a processor since counts as still asleep.
         """
         seen = {}
         for tid, look in looks.items():
@@ -368,9 +370,10 @@ class _Crew:
         return seen
 
     def take(self, words: Mapping[int, _Word]) -> dict[int, _Seen]:
-        """Drop the threads that are no longer at work, and draw others in their places.
+        """Drop the threads that are no longer at work, and draw other threads in their places.
 
-        Return number -> sample of the new threads.
+        `words` is thread id -> wait of all threads at work. Returns number of thread -> state and
+        wait of the new threads.
         """
         for tid in self._members.keys() - words.keys():
             self._forget(tid)
@@ -401,11 +404,11 @@ def _slices(thread: Thread) -> int:
 
 
 class _Server:
-    """The server, as the source of what its sessions wait for."""
+    """The server, which is asked what its sessions wait for."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self.missing = ""
-        """The reason why its threads or its answers are missing."""
+        """The reason why the server's threads or its answers are missing; "" if none is."""
         self._scene = scene
         self._never = scene.ask is None
         self._silent_until = self._unknown_until = 0.0
@@ -415,10 +418,10 @@ class _Server:
         self._asked_ns = self._spent_ns = 0
 
     def sessions(self) -> dict[int, _Word]:
-        """Return thread -> the wait of its session, as the server reports; {} if none works.
+        """Return thread id -> the wait of its session; {} if no session is at work.
 
-        Replayer's connections that control a step are left out, unless they do some of its work.
-        Connections that only watch are always left out.
+        Replayer's connections that control a step are left out while they wait for replayer.
+        Replayer's connections that only watch are always left out.
         """
         if self._never or time.monotonic() < self._silent_until:
             return {}
@@ -447,7 +450,7 @@ class _Server:
         return dict(listed.values())
 
     def _listed(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, tuple[int, _Word]]]:
-        """Yield the server's id of each session at work, with its thread and its wait."""
+        """Yield (the server's id of a session, (thread id, wait)) of each session at work."""
         control = set(map(str, self._scene.control()))
         watching = set(map(str, self._scene.watching()))
         for row in rows:
@@ -470,7 +473,7 @@ class _Server:
                 self._asked_ns = self._asking.look().ran_ns
 
     def spent(self) -> float:
-        """Return the CPU seconds that the server used for its answers, 0 if not known."""
+        """Return the CPU seconds so far of the server's thread that answers; 0 if not known."""
         if self._asking is not None:
             with contextlib.suppress(OSError, ValueError):
                 ran_ns = self._asking.look().ran_ns
@@ -479,13 +482,16 @@ class _Server:
         return self._spent_ns / 1e9
 
     def close(self) -> None:
-        """Close the files of the thread that answers."""
+        """Close the files of the server's thread that answers, if there are any."""
         if self._asking is not None:
             self._asking.close()
             self._asking = None
 
     def here(self, sessions: Mapping[int, _Word]) -> Mapping[int, _Word]:
-        """Return the sessions whose threads are the server's on this host; {} if it is remote."""
+        """Return `sessions` if their threads can be sampled on this host.
+
+        Otherwise return {}, as for a remote server, and set `missing`.
+        """
         if not sessions:
             return {}
         if self._is_here(next(iter(sessions))):
@@ -498,11 +504,14 @@ class _Server:
         return {}
 
     def look_again(self) -> None:
-        """Look up its processes again at the next sample."""
+        """Look up the server's main process again at the next sample, if necessary."""
         self._unknown_until = 0.0
 
     def _is_here(self, tid: int) -> bool:
-        """Return whether a thread is the server's: another thread here may have the same id."""
+        """Return whether the thread with this id on this host belongs to the server.
+
+        It may be another program's thread, as for a remote server.
+        """
         if threads.belongs(tid, self._main):
             return True
         if time.monotonic() < self._unknown_until:
@@ -514,7 +523,7 @@ class _Server:
 
 
 class _OwnThreads:
-    """The threads of own worker processes that do a job."""
+    """The threads that do a job, in the worker processes of this replayer."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
@@ -522,11 +531,11 @@ class _OwnThreads:
         self._until = 0.0
 
     def look_again(self) -> None:
-        """Look them up again at the next sample."""
+        """Look up replayer's working threads again at the next sample."""
         self._until = 0.0
 
     def ids(self) -> list[int]:
-        """Return the ids of these threads, looked up at most some seconds ago."""
+        """Return the ids of the own threads that do a job, as looked up within the last 5 s."""
         if time.monotonic() >= self._until:
             self._until = time.monotonic() + _LOOK_AGAIN
             self._ids = [

@@ -1,16 +1,16 @@
-"""Time asleep, from short traces of all scheduler events: a sample alone can come too late.
+"""The threads' time asleep, from short traces of all scheduler events.
 
-A sample of a thread's state needs a processor itself. In a virtual machine that was idle it gets
-one together with the interrupts of the disk: the sample then finds threads awake that slept until
-just then, and of three sessions that slept for most of their time it hardly ever found one asleep.
-So after a sample `perf` records every switch and every wake-up for 4 ms, which is long compared
-with that delay. The trace shows, to the nanosecond, when each thread ran, waited for a processor,
-or slept, and in which state.
+A sample of a thread's state alone is not enough: the sampling thread needs a processor itself. An
+idle virtual machine gives it one only when the disk's interrupts wake up the sessions, too. So the
+sample finds sessions awake that slept until just then. Three sessions slept for most of their time,
+but samples hardly ever found one asleep. So after a sample `perf` records every switch and every
+wake-up for 4 ms, which is long compared with that delay. The trace shows, to the nanosecond, when
+each thread ran, waited for a processor, or slept, and in which state.
 
-The kernel's own sum of such waits, delay accounting, is not used. Since 6.12 a thread that goes to
-sleep may be taken off its queue later, together with another thread, and the begin of the sleep is
-then recorded for that other thread. For eight threads on two processors it reported up to 1.9 times
-the time that there was, for one of them 16 hours in 3 s.
+The kernel's own sum of such waits, delay accounting, is not used. Since Linux 6.12 a thread that
+goes to sleep may be taken off its queue later, together with another thread, and the begin of the
+sleep is then recorded for that other thread. For eight threads on two processors, delay accounting
+reported up to 1.9 times the possible time, and for one of them 16 hours in 3 s.
 """
 
 import bisect
@@ -35,26 +35,26 @@ _WAKES = "wakes"
 _FOLDER = "switches"
 _FIELDS = "time,event,trace"
 _SETTLED = 0.001
-"""Seconds of a trace that are dropped: the command to begin wakes up threads, too."""
+"""Seconds at a trace's begin that are not used: the command to begin also wakes up threads."""
 _TRACED = 0.004
 _ANSWER_SECONDS = 0.1
 _SHARE = 0.0025
 """The share of one processor that perf may take."""
 _BYTES_PER_SECOND = 1 << 19
 _PART = 0.01
-"""The least pause between two traces, as a share of the time since the first.
+"""The least pause between two traces, as a share of the time since the first trace.
 
-So an hour has enough traces, but not too many.
+So the traces of an hour are enough, but not too many.
 """
 _DEAD = frozenset("XZ")
 _FEW = 8
-"""With fewer traces the relation of a sample to what follows is not known."""
+"""With fewer traces it is not known how well a sample predicts the trace after it."""
 _LINE = re.compile(r"\s*(\d+)\.(\d{9}): +sched:(\w+): (.*)")
 _SWITCH = re.compile(
     r"prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\w)\S* ==> .* next_pid=(\d+) next_prio=|"
     r":(\d+) \[-?\d+\] (\w)\S* ==> .*:(\d+) \[-?\d+\]"
 )
-"""The kernel's own form, and the form of a perf that has its own library for scheduler events."""
+"""A switch as the kernel prints it, and as perf prints it with libtraceevent's plug-in."""
 _WAKE = re.compile(r"pid=(\d+) prio=-?\d+|:(\d+) \[-?\d+\]")
 
 
@@ -67,9 +67,9 @@ class ThreadSwitch(NamedTuple):
     clock_ns: int
     tid: int
     state: str
-    """The state from then on: the state of a sleep, or RUNS, on a processor or in its queue."""
+    """The state from `clock_ns` on: a letter of sleep, or RUNS on a processor or in its queue."""
     woken: bool
-    """True if it slept before; otherwise it was RUNS."""
+    """True if the thread slept before; otherwise its state was RUNS."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,17 @@ class ThreadTrace:
     """One trace, a few milliseconds long."""
 
     asked_ns: int
-    """The instant of the command to begin; by `begin_ns` perf had begun."""
+    """The instant of the command to begin, before perf had begun; `begin_ns` is after that."""
     begin_ns: int
     end_ns: int
     letters: Mapping[int, str]
-    """Thread -> its state in the sample just before the trace."""
+    """Thread id -> the kernel's letter for its state in the sample just before the trace."""
     watcher: int
     whose: str
 
 
 class Switches:
-    """A perf that records short traces, and the list of these traces."""
+    """A process of perf that records short traces, and the list of these traces."""
 
     def __init__(self, scene: CollectorContext) -> None:
         """Start perf; raise Skip or Impossible with the reason if it cannot record."""
@@ -102,8 +102,8 @@ class Switches:
     def trace(self, letters: Mapping[int, str], whose: str) -> None:
         """Trace the threads for some milliseconds, unless the last trace is too recent.
 
-        `letters` is thread id -> the kernel's letter for its state just before.  `whose` is the
-        side of the threads, such as the server.
+        `letters` is thread id -> the kernel's letter for its state in the sample just before.
+        `whose` is `server` or `replayer`, to which the threads belong.
         """
         now = time.monotonic()
         if now < self._due or not letters or self._perf.background.status is not None:
@@ -130,9 +130,9 @@ class Switches:
     ) -> dict[str, float] | None:
         """Return state -> share of the threads' time in a window.
 
-        `whose` are the threads: `server` or `replayer`. `looked` is state -> share from all samples
-        of the window. Returns None if there was no trace yet, as in a short window. Raises
-        ReplayerError with the reason if perf recorded nothing usable.
+        `whose` is `server` or `replayer`, to which the threads belong. `looked` is state -> share
+        in all samples of the window. Returns None if the window has no usable trace, as a short one
+        may. Raises ReplayerError with the reason if perf recorded nothing usable.
         """
         inside = [
             one
@@ -161,7 +161,7 @@ class Switches:
 
 
 def parsed(lines: Iterable[str], tids: set[int]) -> Iterator[ThreadSwitch]:
-    """Yield the changes of some threads' states, from the output of `perf script`."""
+    """Yield the changes of state of the threads `tids`, from the output of `perf script`."""
     for line in lines:
         event = _LINE.match(line)
         if event is None:
@@ -182,12 +182,12 @@ def parsed(lines: Iterable[str], tids: set[int]) -> Iterator[ThreadSwitch]:
 def joined(
     traces: Sequence[ThreadTrace], steps: Iterable[ThreadSwitch], looked: Mapping[str, float]
 ) -> dict[str, float] | None:
-    """Return state -> share of the threads' time in traces, weighted by the time of each.
+    """Return state -> share of the threads' time, the mean of all traces; None if none is usable.
 
-    `looked` is the same share from all samples. If the samples just before the traces predict the
-    traces, as with long waits, the result is adjusted by what the other samples found: a control
-    variate. A trace without a change of the sampling thread is not used: that thread slept and woke
-    in every trace. None without any such trace.
+    Each trace is weighted by the time that it stands for. `looked` is state -> share in all
+    samples. If the samples just before the traces predict the traces, as with long waits, the mean
+    is adjusted by the difference between `looked` and these samples: a control variate. A trace is
+    not usable if it has no event of the sampling thread, which slept and woke up in every trace.
     """
     by_thread: dict[int, list[ThreadSwitch]] = defaultdict(list)
     for step in steps:
@@ -224,7 +224,10 @@ def _normal(sums: Mapping[str, float]) -> dict[str, float]:
 
 
 def _adjusted(held: Shares, seen: Shares, weights: Shares, looked: float) -> float:
-    """Return the traces' mean share, adjusted by the samples just before each trace."""
+    """Return a state's mean share in the traces `held`, adjusted by samples (see `joined`).
+
+    `seen` are its shares in the samples just before the traces, `looked` that in all samples.
+    """
     mean, met = np.average(held, weights=weights), np.average(seen, weights=weights)
     spread = np.average((seen - met) ** 2, weights=weights)
     if len(held) < _FEW or spread <= 0:
@@ -235,7 +238,7 @@ def _adjusted(held: Shares, seen: Shares, weights: Shares, looked: float) -> flo
 
 
 def _of(steps: list[ThreadSwitch], trace: ThreadTrace) -> list[ThreadSwitch]:
-    """Return a thread's changes from the command to begin until the end of a trace."""
+    """Return the changes of a thread from `asked_ns` to `end_ns` of a trace."""
     first = bisect.bisect_left(steps, trace.asked_ns, key=lambda step: step.clock_ns)
     last = bisect.bisect_right(steps, trace.end_ns, key=lambda step: step.clock_ns)
     return steps[first:last]
@@ -244,7 +247,10 @@ def _of(steps: list[ThreadSwitch], trace: ThreadTrace) -> list[ThreadSwitch]:
 def _spans(
     steps: list[ThreadSwitch], trace: ThreadTrace, letter: str
 ) -> Iterator[tuple[str, float]]:
-    """Yield (state, nanoseconds) of a thread in a trace, one after another."""
+    """Yield (state, nanoseconds in it) for a thread in a trace, in the order of time.
+
+    `letter` is the state in the sample just before.
+    """
     state, begin_ns = _first(steps, letter), trace.begin_ns
     for step in steps:
         if step.clock_ns > begin_ns:
@@ -255,7 +261,7 @@ def _spans(
 
 
 def _first(steps: list[ThreadSwitch], letter: str) -> str:
-    """Return the state before the first change: the sampled one if the changes do not show it."""
+    """Return a thread's state before its first change; `letter` if the changes do not show it."""
     if not steps:
         return letter
     if not steps[0].woken:
@@ -265,7 +271,7 @@ def _first(steps: list[ThreadSwitch], letter: str) -> str:
 
 
 def _weights(traces: list[ThreadTrace]) -> list[float]:
-    """Return the seconds that each trace stands for: half of the gaps on either side."""
+    """Return the seconds that each trace stands for: half of the gap before and after it."""
     middles = [(one.begin_ns + one.end_ns) / 2e9 for one in traces]
     gaps = [after - before for before, after in pairwise(middles)]
     if not gaps:
