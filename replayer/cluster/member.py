@@ -1,4 +1,7 @@
-"""One host of a run, as the coordinator sees it: its calls, its heartbeat, and its loss."""
+"""One host of a run, seen from the coordinator: calls to its agent, heartbeats, and its loss.
+
+The agent's child is the process that does the work on the host.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.1
 _LEAVE_SECONDS = 2.0
-"""The time for an agent's child to end. A hanging agent ends with its ssh, or with its lease."""
+"""The time for an agent to answer that it ends; a hanging one ends with its ssh or its lease."""
 _BEGIN_SECONDS = 4 * START_SECONDS
 _SILENCE_SECONDS = CALL_SECONDS
 _BUSY_SILENCE_SECONDS = 2 * CALL_SECONDS
-"""A run may hold Python's lock for a while."""
+"""The limit for a whole run, which may hold Python's lock for a while and then not answer."""
 
 
 class Member:
@@ -40,15 +43,15 @@ class Member:
         changed: Callable[[], None],
         ended: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Take the host's name, the address of its agent, and how to call it.
+        """Take the host's name, the address of its agent, and Dask's connection to it.
 
-        `changed` is called at each change of the member.  `ended` returns the last line of the
-        host's ssh if that has ended, else None.
+        `changed` is called at each change of the member's state and after new reports.  `ended`
+        returns the last line that ssh printed if the ssh process to the host has ended, else None.
         """
         self.name, self.address = name, address
         self.about: HostDescription | None = None
         self.lost = ""
-        """The reason why it is lost, as a sentence; "" while it is not."""
+        """The reason why the host is lost, as a sentence; "" as long as it is not lost."""
         self.heard_ns = time.monotonic_ns()
         self.state = "none"
         self.latest: dict[str, Any] = {}
@@ -60,13 +63,13 @@ class Member:
 
     @property
     def host(self) -> str:
-        """Return the host's name without the prefix: the database's host may have two agents."""
+        """Return the name of the host: the member's name, without a prefix such as `database: `."""
         return self.name.rpartition(": ")[2]
 
     def failure(self, begin: str = "") -> ReplayerError:
-        """Return the error with which its child failed.
+        """Return the error with which the agent's child failed; its message starts with `begin`.
 
-        It is a HostLost if the child was killed and could not report the reason.
+        The error is a HostLost if the child was killed and could not report the reason.
         """
         sentence = str(self.latest["sentence"])
         if not self.latest["trace"]:
@@ -76,7 +79,7 @@ class Member:
         return error
 
     async def join(self) -> None:
-        """Ask the host for its description, and send heartbeats from now on."""
+        """Ask the host for its description `about`, and send heartbeats from then on."""
         deadline = time.monotonic() + START_SECONDS
         while self.about is None:
             try:
@@ -90,9 +93,10 @@ class Member:
         self._beating = asyncio.create_task(self._beat())
 
     async def ask(self, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:  # noqa: ASYNC109
-        """Return the answer to a call; raises ReplayerError with the host's own sentence.
+        """Return the host's answer to the call `op`, as a dict.
 
-        Raises HostLost if it does not answer within `timeout` seconds.
+        Raises HostLost if it does not answer within `timeout` seconds, and ReplayerError with the
+        host's message if the call failed.
         """
         if self.lost:
             raise HostLost(self.lost)
@@ -117,7 +121,7 @@ class Member:
         return answer
 
     async def offset(self) -> Offset:
-        """Return the measured offset of its clock."""
+        """Return the offset of the host's clock, measured now."""
 
         async def ping() -> int:
             answer = await self.ask("ping")
@@ -126,7 +130,7 @@ class Member:
         return await host_clock.measured(ping)
 
     async def begin(self, kind: str, work: str, packed: bytes, processes: int) -> None:
-        """Start its child."""
+        """Make the agent start its child; the arguments are those of `Lease.begin`."""
         answer = await self.ask(
             "begin",
             timeout=_BEGIN_SECONDS,
@@ -140,7 +144,7 @@ class Member:
         self._child, self._taken, self._kind = answer["child"], 0, kind
 
     async def collected(self) -> bytes:
-        """Return the packed result of its child, fetched piece by piece."""
+        """Return the result of the agent's child as bytes, fetched piece by piece."""
         data = b""
         while True:
             answer = await self.ask("collect", timeout=_BEGIN_SECONDS, offset=len(data))
@@ -152,14 +156,14 @@ class Member:
                 raise self._strange("collect")
 
     async def release(self) -> None:
-        """End its child, if it has one and is not lost."""
+        """End the agent's child, if there is one and the host is not lost."""
         self._child, self.state = 0, "none"
         if not self.lost:
             with contextlib.suppress(ReplayerError):
                 await self.ask("end")
 
     async def leave(self, *, agent: bool) -> None:
-        """Stop the heartbeat; if `agent`, also end its agent, unless the host is lost."""
+        """Stop the heartbeats and disconnect; if `agent` is true, also end the host's agent."""
         if self._beating is not None:
             self._beating.cancel()
         if agent and not self.lost:
@@ -197,7 +201,7 @@ class Member:
             self._changed()
 
     def _doubt(self) -> None:
-        """Mark it as lost if its ssh has ended, or it has not answered for too long."""
+        """Mark the host as lost if the ssh to it has ended, or if it was silent for too long."""
         silent = (time.monotonic_ns() - self.heard_ns) / 1e9
         words = self._ended()
         if words is not None:
@@ -219,7 +223,7 @@ class Member:
 
 
 def refuse_other(here: HostDescription, there: HostDescription, name: str) -> None:
-    """Raise ReplayerError if another version of replayer is installed there."""
+    """Raise ReplayerError if the host `name` has another version of replayer than this host."""
     if (there.version, there.digest) == (here.version, here.digest):
         return
     raise ReplayerError(
