@@ -123,7 +123,7 @@ def home() -> Path:
 
 
 def place() -> Path:
-    """Return the path of replayer's own folder, which need not exist yet.
+    """Return the path of the folder for replayer's data, which need not exist yet.
 
     It is $REPLAYER_HOME if that is set.  For root it is /var/lib/replayer, because a server's
     unprivileged user must be able to reach it.  Else it is $XDG_DATA_HOME/replayer or

@@ -312,7 +312,7 @@ _RESIDUE = 0.1
 
 
 class Account(Noun):
-    """What the time of one step's window was used for, in seconds per operation.
+    """The uses of the time of one step's window, in seconds per operation.
 
     By Little's law, the parts of `session` and `residue` add up to
     sessions * seconds / operations.

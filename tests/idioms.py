@@ -28,10 +28,10 @@ IDIOMS: Mapping[str, str] = {
 """What to avoid -> the pattern that finds it, whatever the case of its letters."""
 LIMITS: Mapping[str, int] = {
     "opens with a noun clause (What ..., Who ..., Whether ...)": 0,
-    "say, said (for report, print)": 7,
+    "say, said (for report, print)": 4,
     "tell, told (for report, return)": 0,
     "whoever, somebody, nobody, those who": 0,
-    "of replayer's, of its own": 4,
+    "of replayer's, of its own": 3,
     "beside, elsewhere, otherwise than": 3,
 }
 

@@ -232,7 +232,7 @@ class SessionAssembly:
             self._patience_ns[changed[0]] = changed[1]
 
     def _waited(self, entry: LogEntry, message: str) -> None:
-        """Note the time at which a session began to wait for a lock, if the message says so."""
+        """Note the time at which a session began to wait for a lock, if the message reports it."""
         waited, state = patience.waited_ns(message), self._known.get(entry.session)
         if waited is not None and state is not None:
             state.waits_ns = entry.time_ns - waited

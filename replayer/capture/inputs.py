@@ -83,7 +83,7 @@ class Input:
     size: int = 0
     """Bytes of the file on disk, maybe compressed; 0 for a pipe."""
     damage: str = ""
-    """Where and why the file could not be read further, in words; "" if it could."""
+    """The place and the reason, in words, where reading had to stop; "" if it had not."""
     not_utf8: int = 0
     """Lines with bytes that are not UTF-8."""
     unfinished: bool = False

@@ -18,7 +18,7 @@ def words() -> list[str]:
 
 
 def remote(command: str, variable: str) -> str:
-    """Return the shell command that runs one of replayer's commands on another host.
+    """Return the shell command that runs a command of replayer on another host.
 
     It works in sh, csh and fish. If the environment variable `variable` is set on this host, its
     value is returned instead. Otherwise the shell command looks for replayer on the other host: it

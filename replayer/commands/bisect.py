@@ -311,7 +311,7 @@ def name_next_boot(args: argparse.Namespace) -> str:
 def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None:
     """Do one run if this boot has the kernel that is due.
 
-    `state.reason` then says what to boot next, or why the search is over.
+    `state.reason` then has the next boot, or why the search is over.
     """
     job.write()
     names = [candidate.name for candidate in search.candidates]
@@ -330,7 +330,7 @@ def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None
 def _due_boot(search: CandidateSearch, state: SearchState) -> int | None:
     """Return the index of the candidate to boot next.
 
-    Returns None if the search is over; `state.reason` then says why.
+    Returns None if the search is over; `state.reason` then has the reason.
     """
     number = candidate_search.due(state)
     if number is not None and len(state.values) >= search.most:

@@ -418,7 +418,7 @@ def _performed(
     *,
     last: bool = True,
 ) -> None:
-    """Run the plan, save the Run after every step, and call `tell` with the Run at the end."""
+    """Run the plan, save the Run after every step, and report it at the end."""
     where = store.folder(args.results)
     kept = ResultWriter(where, worded=_with_headline)
     with followed(args, last=last) as follow:

@@ -71,7 +71,7 @@ def recover(note: Note) -> str:
     try:
         _run(note)
     except ReplayerError as error:
-        # What it wrote to may be gone for good, such as a cgroup: then it will never succeed.
+        # The file that it writes may be gone for good, such as a cgroup's: it can never succeed.
         raise ReplayerError(
             f"{error}; the next command tries it again: if there is nothing to switch back any "
             f"more, remove {note.path}"

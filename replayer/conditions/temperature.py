@@ -54,7 +54,7 @@ def make(
     cold: the server is stopped, or its buffers are emptied if it is not replayer's; everything is
     written out, and caches are dropped.  lukewarm: the same, but the server keeps running and its
     buffers stay.  hot: every file is read into memory.  unknown: nothing is done.  If the right to
-    a part of this is missing, the other parts are done; `method` and `why` of the result say so.
+    a part of this is missing, the other parts are done; `method` and `why` of the result name them.
 
     `server` is None for files that belong to no server.  `server_reads` is False if processes other
     than the server will read the files: then what is in the server's own buffers does not count.

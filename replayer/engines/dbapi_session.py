@@ -1,4 +1,4 @@
-"""Sessions that use the driver's cursor, for wires without sessions of their own.
+"""Sessions that use the driver's cursor, for wires that have no sessions.
 
 A cursor blocks until its answer is there, so each session has a thread that waits for it.  Each
 statement costs the driver's work and two changes of threads: see `replayer.load.session_path`.

@@ -165,7 +165,7 @@ def found_again(trial: Trial) -> TrialState:
 def due(trial: Trial, state: TrialState) -> int | None:
     """Return the index of the variant to boot next.
 
-    Returns None if the trial is over; `state.reason` then says why.
+    Returns None if the trial is over; `state.reason` then has the reason.
     """
     _take_up(trial, state)
     if state.reason:

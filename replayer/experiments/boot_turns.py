@@ -56,7 +56,7 @@ class BootJob:
         )
 
     def what_next(self, kernel: str) -> str:
-        """Return a sentence that says which kernel to boot next, and which command to run then."""
+        """Return a sentence on which kernel to boot next, and which command to run then."""
         return (
             f"next: boot {kernel}, then `replayer step {self.path}`; `replayer boots start "
             f"{self.path} --yes` lets the machine do all boots alone"

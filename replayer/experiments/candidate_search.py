@@ -192,7 +192,7 @@ def take_up(search: CandidateSearch, state: SearchState) -> None:
 def due(state: SearchState) -> int | None:
     """Return the index of the candidate to measure next.
 
-    Returns None if the search is over; `state.reason` then says why.
+    Returns None if the search is over; `state.reason` then has the reason.
     """
     posterior = state.state.posterior()
     if bisection.are_alike(state.state, posterior):

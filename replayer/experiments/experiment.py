@@ -267,7 +267,7 @@ class ExperimentRuns:
 
 @dataclass(frozen=True, slots=True)
 class RunDone:
-    """What is reported about a run that has just ended."""
+    """The report about a run that has just ended."""
 
     run: Run
     block: int

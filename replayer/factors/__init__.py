@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Scope = Literal["machine", "server", "table", "boot"]
-"""What must be made anew for another level: nothing (`machine`), the server, its table, a boot."""
+"""The part to make anew for another level: nothing (`machine`), the server, its table, a boot."""
 KIND = "factors"
 _PREFIXES = ("disk.", "kernel.")
 

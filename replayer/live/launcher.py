@@ -40,7 +40,7 @@ class Live:
     def __init__(self, address: Address, token: str | None, say: Callable[[str], None]) -> None:
         """Bind the address; raise Impossible if it is in use, or as `refuse_open` does.
 
-        `say` prints a line for the user.
+        `say` gets each line for the user.
         """
         refuse_open(address, token)
         self._address, self._token, self._say = address, token, say

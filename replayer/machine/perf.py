@@ -67,7 +67,7 @@ class Perf:
             raise Skip(f"perf is not installed ({_INSTALL})")
         self.data = folder / _FILE
         self.ended_badly = ""
-        """How perf failed by itself, or why it had to be killed, as a sentence; "" if neither."""
+        """The sentence on why perf failed or had to be killed; "" if neither."""
         self.largest = _largest(host, folder)
         """The greatest size of the recording, in bytes."""
         self._host = host

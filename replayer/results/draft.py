@@ -81,7 +81,7 @@ class Draft:
 
 
 def give_back(say: Callable[[str], None]) -> None:
-    """Remove drafts of killed processes; report each with `say`, in one line."""
+    """Remove drafts of killed processes; report each in one line."""
     with contextlib.suppress(Impossible):
         for note in list(journal.notes(*NOTES)):
             if note.abandoned:

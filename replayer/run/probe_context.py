@@ -225,8 +225,8 @@ class ProbeContext:
     def io_rows(self, io: IoRun, jobs: Sequence[IoJob], targets: Sequence[IoTarget]) -> None:
         """Add rows for each job to the table `io`: one for each client, and one for all together.
 
-        Each row shows whether the processors or the interpreter limited the jobs. If so, a note
-        says so too.
+        Each row shows whether the processors or the interpreter limited the jobs. If so, there is
+        a note on it.
         """
         for place, job in enumerate(jobs):
             if len(targets) > 1:

@@ -68,9 +68,9 @@ def applied(
 ) -> Iterator[None]:
     """Apply logging settings for as long as the `with` block runs.
 
-    The callback `say` gets a message on settings that could not be restored at the end.  Raises
-    Impossible if another replayer captures on the server, or if the user lacks the right; then all
-    settings are as before.
+    At the end, each setting that could not be restored is reported.  Raises Impossible if another
+    replayer captures on the server, or if the user lacks the right; then all settings are as
+    before.
     """
     _refuse_another(url)
     with asking(chosen, url) as database:

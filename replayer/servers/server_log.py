@@ -40,7 +40,7 @@ class ServerLog(NamedTuple):
     def find_reason(self, error: ReplayerError) -> str:
         """Return why the server did not start: the last important message of its log.
 
-        The HINT after that message is added, as the message alone may say too little.  If the log
+        The HINT after that message is added, as the message alone may be too vague.  If the log
         has no important message, the reason is `error` and the last line of the log.
         """
         messages = self.messages()

@@ -1,4 +1,4 @@
-"""What one machine must have to run the databases of several profiles together.
+"""The needs of one machine that runs the databases of several profiles together.
 
 Needs are added up minute by minute if the profiles were made at the same time.  If they were made
 at different times, and each covers a day or more, they are added up by the time of day.  Otherwise

@@ -50,9 +50,9 @@ class Margin(Noun):
     """The amount that there is over the required one; bursts count as long as credits last."""
     fit: Fit
     words: str
-    """How the verdict was calculated, or why it is not clear; without a full stop."""
+    """The calculation of the verdict, or the reason why it is not clear; without a full stop."""
     of: str = ""
-    """What limits the resource: the name of the disk, or "the machine"."""
+    """The part that limits the resource: the name of the disk, or "the machine"."""
     limit: Limit | None = None
     """The limit, if its baseline and its credits are known; otherwise None."""
 

@@ -14,9 +14,9 @@ class Supply(Noun):
     """An amount of one resource: what may be used forever, and what may be used for a while."""
 
     baseline: float | None
-    """What may be used forever, in the resource's unit; None if the catalogue does not have it."""
+    """The amount to use forever, in the resource's unit; None if the catalogue does not have it."""
     burst: float
-    """What may be used while credits last; the same as the baseline where there are no credits."""
+    """The amount to use while credits last; the same as the baseline where there are no credits."""
     credits: float | None = None
     """Credits of a full bucket, in units of the rate times seconds; None where not known."""
 

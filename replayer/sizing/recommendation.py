@@ -24,7 +24,7 @@ class RecommendedSize(Noun):
     """The amount in `unit`, rounded up; the room on the disk is not rounded."""
     unit: str
     words: str
-    """How the amount was calculated, in words."""
+    """The calculation of the amount, in words."""
 
     @property
     def shown(self) -> str:

@@ -39,7 +39,7 @@ _READS = frozenset({"read_iops", "read_mbps", "iops", "mbps"})
 _BLOCK = 8192
 _BY_OTHERS = 0.25
 """Share of a device's reads: if the database cannot have done more than this share of them, other
-programs are said to have done them."""
+programs are named as their cause."""
 _ENOUGH = 0.9
 """The server's own CPU is used if it is known for at least this share of the host's known time."""
 _CLEAR_CORES = 0.05
@@ -84,7 +84,7 @@ class Need(Noun):
 
 
 class Requirement(Noun):
-    """What a machine must offer so that a database fits on it."""
+    """The resources that a machine must offer so that a database fits on it."""
 
     growth: float
     headroom: float

@@ -36,7 +36,7 @@ class SlowQuery(ABC):
     """One query that is repeated at long intervals."""
 
     name: str
-    """What the query reads, in words for the note that the server refused it."""
+    """The query's subject in words, for the note that the server refused it."""
     every: float
 
     @abstractmethod

@@ -49,7 +49,7 @@ class FitVerdict(Noun):
     """The limiting resource; "" where it is not known."""
     proof: str
     held: str
-    """How long the required rate was held and how that ended, in words; "" where not tried."""
+    """The time for which the required rate was held, and its end, in words; "" where not tried."""
     rows: tuple[ResourceRow, ...]
     changes: tuple[Remedy, ...]
     not_offered: str

@@ -58,7 +58,7 @@ class ReadResult:
 
 @dataclass(frozen=True)
 class ReadProgress:
-    """What the threads of one process have read by `clock_ns`."""
+    """The amounts that the threads of one process have read by `clock_ns`."""
 
     pid: int
     clock_ns: int

@@ -231,7 +231,7 @@ def pg_test_fsync(program: Path, folder: Path, *, seconds: int) -> dict[str, flo
     """
     output = folder / "printed"
     output.write_bytes(b"")
-    words = [program, "-s", str(seconds), "-f", folder / "file"]
+    words: list[str | Path] = [program, "-s", str(seconds), "-f", folder / "file"]
     with shell.running(words, output=output, patience=_GRACE_SECONDS) as child:
         deadline = time.monotonic() + 10 * seconds + _GRACE_SECONDS
         while _PG_NEXT not in (printed := output.read_text("utf-8", "replace")):

@@ -1,4 +1,4 @@
-"""Whether a step read the data that was requested: cold or warm, and from the requested layer."""
+"""A check that a step read the data as requested: cold or warm, and from the requested layer."""
 
 from replayer.model import ReadOrigin, StepResult, Temperature
 

@@ -92,8 +92,8 @@ def account(
 ) -> Account | None:
     """Return the account of a window; None if nothing was observed or done in it.
 
-    `waits` are the samples of the server's sessions or of replayer's threads.  `used` is the CPU
-    time of `server` and `client`.  `kernel` is the split of their kernel time by a stack profile.
+    `waits` are the samples of the server's sessions or of replayer threads.  `used` is the CPU time
+    of `server` and `client`.  `kernel` is the split of their kernel time by a stack profile.
     """
     seconds = (window.end_ns - window.begin_ns) / 1e9
     if window.operations <= 0 or seconds <= 0 or (waits is None and not used):

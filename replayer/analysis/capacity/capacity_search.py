@@ -27,7 +27,7 @@ _NOISES = {0.005: 18, 0.01: 18, 0.02: 18, 0.04: 16, 0.08: 13, 0.16: 11, 0.25: 6}
 _FLUKE = 0.02
 """The share of trials whose result is chance and does not depend on the capacity."""
 _BEYOND = 0.5
-"""How far beyond the tried multiples the capacity may be, as a natural logarithm."""
+"""The natural logarithm of how far beyond the tried multiples the capacity may be."""
 _POINTS = 1000
 
 

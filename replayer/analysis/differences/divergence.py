@@ -99,7 +99,7 @@ def against_log(
     """Yield the fingerprints whose errors or rows differ from the log, the heaviest first.
 
     `replayed` must be sorted, the heaviest first.  Errors are compared only with `errors_logged`,
-    which says that the log contains errors.
+    which means that the log contains errors.
     """
     for one in replayed:
         if one.rows_otherwise:

@@ -11,7 +11,7 @@ from replayer.model import Better, Fact, Noun, Run, Status, StepResult
 
 
 class Sort(StrEnum):
-    """What a difference of the environment means for the comparison of the measured values."""
+    """The effect of a difference of the environment on a comparison of the measured values."""
 
     ASKED = "asked"
     """The groups were formed by this fact."""

@@ -14,7 +14,7 @@ from replayer.model import Better, Measurement, Run, Status, StepResult
 
 
 class Unit(StrEnum):
-    """What counts as one sample in a comparison: the largest of these with several on a side."""
+    """The unit of one sample in a comparison: the largest of these with several on a side."""
 
     BOOT = "boot"
     RUN = "run"

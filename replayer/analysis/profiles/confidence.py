@@ -1,4 +1,4 @@
-"""How far a profile can be relied on: one to five stars, each missing one with a reason.
+"""The confidence in a profile: one to five stars, each missing one with a reason.
 
 Azure Migrate rates an assessment by the share of data points that are there.  Here there is a star
 for each of five conditions: the deciding resources are known nearly all the time; the profile

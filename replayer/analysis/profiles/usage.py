@@ -249,7 +249,7 @@ class NeedCoverage(NamedTuple):
 
 
 class Completeness(NamedTuple):
-    """How complete a profile is."""
+    """The completeness of a profile."""
 
     grade: Grade
     parts: tuple[NeedCoverage, ...]

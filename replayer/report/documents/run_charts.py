@@ -22,7 +22,7 @@ _MOST_NUMBERS = 200_000
 """The most numbers in all series of a page: each takes up to 2.7 bytes, and a page must stay under
 1.6 MB."""
 _ELSE = ("diskstats.rkB/s", "cpu.%usr")
-"""The columns to overlay if a step has no series of its own measurements."""
+"""The columns to overlay if a step has no series of measurements."""
 _FEWEST_SECONDS = 2
 _MOST_SECONDS = 3600
 _FEW = 12

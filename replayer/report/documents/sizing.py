@@ -45,7 +45,7 @@ _ENDS = {
     "not offered": "replayer's own clients could not send so much",
     "void": "others on this machine disturbed it, so it does not count",
 }
-"""How a trial ended -> what that means."""
+"""End of a trial -> its meaning."""
 _CSV = (
     *("resource", "verdict", "unit", "required", "here", "multiple", "low", "high", "proof"),
     "known",

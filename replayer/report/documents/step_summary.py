@@ -8,7 +8,7 @@ from replayer.run.display import Brief
 
 
 class Trust(StrEnum):
-    """Whether the figures of a step can be believed."""
+    """The trust that the figures of a step deserve."""
 
     YES = "yes"
     CARE = "with care"
@@ -34,7 +34,7 @@ class StepSummary:
     """The kind of the step; "" if that is the step's name."""
     figures: tuple[str, ...]
     data: str
-    """How cold the data was, or where it came from: `cold`, `physical 3 of 5`; "" if not known."""
+    """The temperature or the origin of the data: `cold`, `physical 3 of 5`; "" if not known."""
     repeats: int
     seconds: float
     proofs: tuple[Proof, ...]

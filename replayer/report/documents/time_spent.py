@@ -1,4 +1,4 @@
-"""Where a step's time went, in one line of plain words, from its account."""
+"""The uses of a step's time, in one line of plain words, from its account."""
 
 from collections.abc import Iterator
 

@@ -65,7 +65,7 @@ class EngineProof(Noun):
     when: str
     rows: int
     unverified: str = ""
-    """What was never verified, in the words of the engine's own file; "" if nothing."""
+    """The parts that were never verified, in the words of the engine's own file; "" if nothing."""
     findings: tuple[Finding, ...] = ()
     trials: tuple[VerbTrial, ...] = ()
     missing_rights: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ def attempt_all(trials: VerbTrials) -> list[Finding]:
     """Load a small table, run the session procedure and statements of each kind, drop the table.
 
     Returns one finding: whether the clock moves inside the procedure.  If a run's table is there,
-    nothing is done, and the finding says so.
+    nothing is done, which is the finding.
     """
     if trials.database.engine.named("slob/slice") is None:
         why = "the engine has no session procedure, and its steps are skipped"

@@ -11,7 +11,7 @@ FEW = 6_144
 GROWN = 98_304
 """Rows of the table whose hash and files are compared."""
 CHECKS_OWN = "check --prove"
-"""The compression that is recorded for a table of this check, to tell it from the table of a run.
+"""The compression that is recorded for a table of this check, unlike the table of a run.
 
 A build step cannot ask for a compression of this name."""
 SEGMENT_ROWS = FEW // 2

@@ -160,7 +160,7 @@ def _answer(
 
 
 def name_cause(result: StepResult, slower: Sequence[Mapping[str, Any]]) -> str:
-    """Return words that say that slower statements with the same plan waited for a processor.
+    """Return words on the fact that slower statements with the same plan waited for a processor.
 
     Return "" if no slower statement has the same plan, or the wait was short or is not known.
     """

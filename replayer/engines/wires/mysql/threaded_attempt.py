@@ -19,7 +19,7 @@ The limit of connections may be that of all users or of one user.
 
 
 class MySQLConnectionAttempt:
-    """An attempt to connect, which a thread of its own makes.
+    """An attempt to connect, which a separate thread makes.
 
     `go_on` does not wait for the server.  `close` does: it waits until the thread ends.
     """
