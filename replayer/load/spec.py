@@ -140,7 +140,7 @@ def ready(
     wanted = spec.tables(context.engine.block_size)
     context.findings.writes = spec.mix.writes
     context.findings.notes += dataset.provide_tables(wanted, context)
-    settings = _settings(spec, sessions, context)
+    settings = settings_of(spec, sessions, context)
     with dataset.serving(settings, context), context.database() as database:
         if spec.memory == "cached":
             _warm(wanted, context, database)
@@ -159,7 +159,7 @@ def ready(
         yield Ready(database, asked)
 
 
-def _settings(spec: LoadSpec, sessions: int, context: Context) -> dict[str, str]:
+def settings_of(spec: LoadSpec, sessions: int, context: Context) -> dict[str, str]:
     keys = context.engine.spec.sessions
     settings = {
         name: setting.value

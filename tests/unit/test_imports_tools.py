@@ -169,6 +169,16 @@ def test_every_value_is_taken_and_no_line_is_left(
         assert {key: values(step).get(key) for key in wanted} == pytest.approx(wanted)
 
 
+def test_an_awr_report_without_a_known_value_is_no_step(tmp_path: Path) -> None:
+    """It is left out wherever it is in the file, and not only at its end."""
+    report, empty = (FILES / "slob" / "awr.txt").read_text(), "WORKLOAD REPOSITORY report for\n"
+    path = tmp_path / "awr.txt"
+    path.write_text(empty + report + empty)
+    (run,) = read("slob", path).runs
+
+    assert len(run.steps) == 1
+
+
 def test_progress_of_dd_is_no_copy() -> None:
     """Of status=progress only the last line counts, and as many bytes are repeats."""
     (run,) = read("dd", FILES / "dd" / "gnu.txt").runs
