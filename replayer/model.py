@@ -410,7 +410,7 @@ class StackProfile(Noun):
 
 
 class Outcome(Noun):
-    """The outcome of a step: all its measurements, and their proof."""
+    """The outcome of a step: all its measurements, and the checks that support them."""
 
     measurements: tuple[Measurement, ...] = ()
     cold: Cold | None = None

@@ -95,10 +95,11 @@ def _completer(action: argparse.Action) -> object:
 
 
 def _looked_up(name: str, command: str) -> dict[str, object]:
-    """Return an argument's completion by the words that a shell command prints at each Tab.
+    """Return the completion of an argument: the words that `command` prints at each Tab.
 
-    The command is in a function of the script, one for each shell: shtab would write it into the
-    middle of quoted text, which zsh and fish cannot read if the command has quotes and parentheses.
+    The result is the `complete` attribute for shtab.  The script gets a function called `name` for
+    each shell, which runs the command.  Without it, shtab would put the command into quoted text.
+    zsh and fish cannot read that if the command has quotes or parentheses.
     """
     glued = "-S '' " if "=" in command.rsplit(maxsplit=1)[-1] else ""
     quoted = command.replace("\\", "\\\\").replace("'", "\\'")

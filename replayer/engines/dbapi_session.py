@@ -74,7 +74,12 @@ class DbapiSession:
         return self.sqlstate, self._message
 
     def run(self, texts: Sequence[str]) -> None:
-        """Execute statements one after the other in this thread, while none is under way."""
+        """Execute statements one after the other in the calling thread, and wait for each.
+
+        The caller must first receive the answer to each statement of `send_prepared`: the
+        connection is shared with the session's own thread.  Raises ConnectionGone for any error of
+        the driver.
+        """
         try:
             with contextlib.closing(self._connection.cursor()) as cursor:
                 for text in texts:

@@ -29,11 +29,11 @@ _WORD = re.compile(r"\{(\w+)\}")
 
 
 class VerbName(str):
-    """The name of a verb that replayer asks engines for, such as `table/scan` or `{layout}/double`.
+    """The name of a verb: an operation whose SQL an engine provides, such as `table/scan`.
 
-    `{layout}` is a placeholder for the folder of any table layout; any other word in braces is a
-    placeholder for a name that the engine defines.  `of` fills them in.  A call with a string
-    literal declares a verb.
+    In `{layout}/double`, `{layout}` stands for the folder of any table layout.  Any other word in
+    braces stands for a name that the engine defines.  The method `of` fills them in.  A verb is
+    declared by `VerbName("...")` with a string literal: the names are read from the source code.
     """
 
     __slots__ = ()

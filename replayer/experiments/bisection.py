@@ -217,7 +217,11 @@ def expected(posterior: Posterior, candidate: int) -> float:
 
 
 def are_alike(bisection: Bisection, posterior: Posterior) -> bool:
-    """Return whether both ends were measured enough, and no change has 80 percent probability."""
+    """Return whether the first and the last candidate count as equal.
+
+    Both must have been measured at least ENDS times.  The probability that nothing changed between
+    them must be at least 80 percent.
+    """
     return min(bisection.counts[0], bisection.counts[-1]) >= ENDS and (
         posterior.no_change >= NONE_LEFT
     )

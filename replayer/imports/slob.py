@@ -116,7 +116,10 @@ def _row(cells: Mapping[str, str]) -> StepResult:
 
 
 def _reports(source: ImportSource) -> Iterator[ImportedStep]:
-    """Yield a step for each AWR report; lines without one of the known values are skipped."""
+    """Yield a step for each AWR report that has at least one of the known values.
+
+    Lines before the first report, and lines without a known value, are ignored.
+    """
     report: _Report | None = None
     for _, line in source.lines():
         if _BEGIN in line:

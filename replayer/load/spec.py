@@ -160,6 +160,10 @@ def ready(
 
 
 def settings_of(spec: LoadSpec, sessions: int, context: Context) -> dict[str, str]:
+    """Return the server settings of a load, as name -> value.
+
+    A default that the user or the workload sets otherwise is left to that setting.
+    """
     keys = context.engine.spec.sessions
     settings = {
         name: setting.value

@@ -1,4 +1,7 @@
-"""Parts that all imports share: reading other tools' files within limits, numbers, stamps, runs."""
+"""Shared parts of all imports of other tools' results.
+
+They read files within limits of size and time, parse numbers and time stamps, and make runs.
+"""
 
 import codecs
 import contextlib

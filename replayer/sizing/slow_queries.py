@@ -90,7 +90,10 @@ class Sizes(SlowQuery):
 
 
 class Tables(SlowQuery):
-    """Reads and writes of each table and index."""
+    """The query for the reads and writes of each table and index, repeated each minute.
+
+    The differences are added up in `relations`, from which the working set is estimated.
+    """
 
     name = "what is read of each table"
     every = _EACH_MINUTE
@@ -126,7 +129,7 @@ class PoolUsage(SlowQuery):
         self.working_set: WorkingSet | None = None
 
     def read(self, session: SourceSession) -> None:
-        """Read the server's own estimate."""
+        """Store the server's own estimate of the amount of data in use as `working_set`."""
         (row,) = session.rows(_WORKING_SET)
         known = None if row["bytes"] is None else row.number("bytes")
         self.working_set = WorkingSet(bytes=known, method=str(row["method"]))

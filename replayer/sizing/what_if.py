@@ -26,7 +26,10 @@ def changes(
     load: Loaded,
     rows: Sequence[ResourceRow],
 ) -> Iterator[Remedy]:
-    """Yield the changes that would turn the verdict around, those without a prediction first."""
+    """Yield changes that would alter the verdict, with the measured or calculated ones first.
+
+    Changes whose effect is only predicted come after them.
+    """
     yield from _floor(sizing, run)
     if step is not None:
         yield from _objective(step, load)

@@ -30,12 +30,11 @@ from replayer.load import cpu_burn, dataset
 from replayer.load import level as levels
 from replayer.load.level import LevelRequest, LevelResult, check, measure_level
 from replayer.load.mix import WeightedMix
-from replayer.load.spec import settings_of
+from replayer.load.spec import LoadSpec, settings_of
 from replayer.machine import processes
 from replayer.model import Outcome
 from replayer.run.context import Context
 from replayer.servers.open import Server, open_server
-from replayer.steps.ramp.spec import Spec as RampSpec
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions.spec import Spec
 from replayer.tables.pgio import TableSet
@@ -717,8 +716,8 @@ def test_ctrl_c_in_the_middle_leaves_nothing(
 
 def test_a_setting_of_the_user_is_not_replaced_by_a_default_of_the_steps(context: Context) -> None:
     """Two values of `io_method` were compared of which a load used neither."""
-    theirs = replace(context.workload, settings={"track_io_timing": "on"})
-    asked = RampSpec(step="ramp")
+    theirs = context.workload.model_copy(update={"settings": {"track_io_timing": "on"}})
+    asked = LoadSpec.model_validate({"step": "load"})
 
     assert settings_of(asked, 4, context)["track_io_timing"] == "off"
     assert "track_io_timing" not in settings_of(asked, 4, replace(context, workload=theirs))

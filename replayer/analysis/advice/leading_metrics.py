@@ -11,10 +11,11 @@ _MOST = 8
 
 
 def leaders(run: Run) -> tuple[Measurement, ...]:
-    """Return the first leading metric of each finished step, as the median over its repeats.
+    """Return one measurement for each finished step: its first leading metric, as a median.
 
-    Steps that are measured in each repeat come before steps that run once.  At most eight metrics
-    are returned.
+    A leading metric is one that a step is run for, else its first rate, else its first time.  The
+    median is over the step's repeats.  A step without such a metric is left out.  Steps that are
+    measured in each repeat come first, then steps that run once.  At most eight are returned.
     """
     steps: dict[str, list[StepResult]] = {}
     for step in run.steps:

@@ -160,9 +160,10 @@ def _suspects(comparison: Comparison) -> str:
 
 
 def _turns(comparison: Comparison) -> str:
-    """Return a warning if the two sides were not booted in turns, else "".
+    """Return a warning if the boots of the two sides did not take turns; "" if they did.
 
-    Then the boots prove nothing beyond these runs, as the machine may have changed meanwhile.
+    Without turns, the machine may have changed between one side and the other.  A difference is
+    then shown for these runs only.  A comparison in another unit than boots has no warning.
     """
     if comparison.unit is not Unit.BOOT or comparison.turns:
         return ""

@@ -104,5 +104,9 @@ FACE = Guest
 
 
 def load(name: str) -> Guest:
-    """Return the guest of that name; its library is not imported yet."""
+    """Return the guest (an engine that is a library) of that name.
+
+    The guest's module is imported, but not the database library: `Guest.load` does that.  Raises
+    NotFound or Impossible as `registry.plugin` does.
+    """
     return cast("Guest", registry.plugin(KIND, name))

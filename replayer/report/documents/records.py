@@ -40,9 +40,10 @@ def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7)
 
 
 def condensed(rows: Sequence[Mapping[str, Any]], most: int = 3) -> list[Texts]:
-    """Return a line for each row, largest first: its words, and its numbers that are not 0.
+    """Return a line for each of the `most` rows with the largest numbers, in descending order.
 
-    Of rows beyond the first `most`, only the number is shown: the result file has them.
+    A line has the texts of its row, and the numbers that are not 0.  If there are more rows, a last
+    line has their count and refers to the result file.
     """
     ordered = sorted(rows, key=_largest, reverse=True)
     lines_ = []

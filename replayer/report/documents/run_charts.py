@@ -212,7 +212,7 @@ def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
 
 
 def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Figure:
-    """Return a chart that a step's display defines as a figure."""
+    """Convert a chart, as the display of a step defines it, to a figure."""
     axes = {"zero": chart.zero, **({"log_x": True} if chart.log_x else {})}
     curves = [_traced(trace, sides) for trace in chart.traces]
     return Figure(chart.name, chart.title, curves, x=chart.x, y=chart.y, axes=axes)

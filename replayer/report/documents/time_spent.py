@@ -31,7 +31,12 @@ _FEW = 30
 
 
 def sentence(result: StepResult) -> str:
-    """Return the shares of a step's time in one line, largest first; "" without an account."""
+    """Return one line with the largest shares of a step's time, the largest first.
+
+    At most three shares are named, each of at least 3 percent.  If the waits were not observed, the
+    line has the CPU time only, as a number of cores.  Return "" if `account` is None: then the
+    step's time was not watched.
+    """
     made = result.account
     if made is None:
         return ""

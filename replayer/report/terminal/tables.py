@@ -61,7 +61,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class WrappedText:
-    """A text in lines as full as possible; a too long word breaks after a comma or slash."""
+    """A text wrapped to fill each line; a word wider than a line breaks after a comma or slash."""
 
     text: str
 

@@ -56,7 +56,11 @@ def _part(part: Part, title: str = "") -> Iterator[str]:
 
 
 def _section(section: Section) -> Iterator[str]:
-    """Yield a section; the heading becomes part of a table if the section begins with one."""
+    """Yield the Markdown blocks of a section: its title in bold, then its parts.
+
+    If the section begins with facts, or with a table without a first heading, the title becomes the
+    first heading of that table instead.
+    """
     if not section.parts:
         return
     first = section.parts[0]

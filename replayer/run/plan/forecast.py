@@ -114,7 +114,11 @@ def _expected(asked: Workload, runs: Sequence[Run]) -> Expectation:
 
 
 def plan(order: RunRequest, folders: Sequence[Path]) -> PlannedSteps:
-    """Return the steps of a run for its watchers, with their earlier durations on this machine."""
+    """Return the steps of a run in order, each with its expected duration on this machine.
+
+    The duration is that of the newest run in `folders` that did the same step.  Without such a run
+    it follows from the keys of the step, or is None.  Followers show these steps.
+    """
     workload = order.workload
     runs = _here(estimates.earlier(folders, workload.name))
     keys = [spec.model_dump(mode="json") for spec in workload.steps]

@@ -75,7 +75,10 @@ class _ToldTask:
 
 
 class ProgressReceiver:
-    """The receiver of another host's progress; leaving the `with` block closes all open lines."""
+    """The receiver of progress messages from another host, which it shows on a local Progress.
+
+    Use it in a `with` block.  Tasks that are still shown when the block ends are closed.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

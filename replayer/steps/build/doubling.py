@@ -97,10 +97,10 @@ def longest_name(doublings_: int) -> int:
 
 
 def average_name(doublings_: int) -> float:
-    """Return the average characters of a last name after that many doublings, exactly.
+    """Return the exact average length of a last name, in characters, after that many doublings.
 
-    Each doubling appends an n to the names of half of all rows.  Every n from 1 to N is appended
-    equally often.
+    Each doubling appends a number to the last names of half of all rows.  The numbers 1 to N are
+    used equally often, where N is the number of rows before the doubling.
     """
     seed = sum(map(len, SEEDS)) / len(SEEDS)
     return seed + sum(_digits(rows_after(number)) / 2 for number in range(doublings_))

@@ -30,7 +30,10 @@ class LockWaits(Protocol):
     bell: int
 
     def ask(self) -> None:
-        """Start a query."""
+        """Start a query for lock waits, and return at once; `answers` yields its result.
+
+        Does nothing if the answer to an earlier query has not been taken yet.
+        """
         ...
 
     def answers(self) -> Iterator[tuple[int, list[tuple[int, int]]]]:

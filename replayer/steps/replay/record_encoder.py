@@ -76,10 +76,12 @@ class RecordEncoder:
         start_ns: int,
         feed: int,
     ) -> Record:
-        """Return the record of an action that is to start `start_ns` after the replay's begin.
+        """Return the record of an action that starts `start_ns` after the start of the replay.
 
-        If an order is kept, a statement that failed in the log because of other sessions is made to
-        fail.  `feed` is what CopyFiles.feed returned for the statement.
+        If the key `order` is not "none", some statements that failed in the log must fail again:
+        those that another session, a timeout or an operator ended.  The record then has a payload
+        that fails in the same way.  `statement` is None for connecting and disconnecting.  `feed`
+        is the result of CopyFiles.feed for the statement; FAILS also makes it fail again.
         """
         if statement is None:
             does = CONNECT if action.does == "connect" else DISCONNECT

@@ -257,7 +257,10 @@ def _add_all(
 
 
 def _blocked(spec: Spec, database: Database) -> Blocked | None:
-    """Return the query for lock waits; None if no order is kept, or the engine has no query."""
+    """Return the engine's query for lock waits, with a way to connect to the database.
+
+    Return None if the key `order` is "none", or if the engine has no such query.
+    """
     verb = database.engine.verb(_BLOCKED)
     if spec.order == "none" or verb is None:
         return None
