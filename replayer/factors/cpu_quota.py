@@ -32,6 +32,8 @@ def set_level(place: FactorPlace, level: str) -> None:
     before = current(place)
     if level == before:
         return
+    if level == _NONE:
+        raise ReplayerError(f"cpu_quota=none: a cgroup above leaves {before} only")
     quota = _quota(level)
     own_group.confine(
         place.host,

@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
+import json
 import os
+import select
 import signal
 import tempfile
 import threading
@@ -14,10 +16,12 @@ from typing import Any
 import pytest
 
 from replayer import shell
-from replayer.engines import driver
+from replayer.engines import driver, wires
 from replayer.engines import engine as engines
-from replayer.engines.connection import Database
+from replayer.engines.connection import Database, connector_of
 from replayer.engines.verbs import VerbName
+from replayer.engines.wire_session import Refused
+from replayer.engines.wires.mysql.threaded_attempt import MySQLConnectionAttempt
 from replayer.errors import Impossible, ReplayerError
 from replayer.load import dataset
 from replayer.load.level import LevelRequest, measure_level
@@ -726,3 +730,37 @@ def test_a_server_that_is_killed_while_it_starts_is_told_so(
             server.start()
     with contextlib.closing(Database(server.engine, server.start())) as own:
         assert own.query("SELECT 1 AS a") == [{"a": 1}]
+
+
+# Connections
+
+
+def test_a_ping_leaves_no_limit_to_later_statements(server: Server) -> None:
+    """Whatever came after a look at the server on its connection had that look's time limit."""
+    connector = connector_of(server.start())
+    raw = driver.open_connection(connector.wire, connector.arguments)
+    with contextlib.closing(raw), raw.cursor() as cursor:
+        assert wires.load(connector.wire).ping(raw, 0.5)
+        cursor.execute("SELECT SLEEP(1.5)")
+        assert cursor.fetchone() == (0,)
+
+
+def test_an_attempt_whose_first_statement_is_refused_leaves_no_session(server: Server) -> None:
+    """The error held the connection, which nothing could close."""
+    connector = connector_of(server.start())
+    login = {key: one for key, one in connector.arguments.items() if isinstance(one, str | int)}
+    with contextlib.closing(Database(server.engine, server.start())) as database:
+        before = session_ids(database)
+        first = ["SELECT no_such_column"]
+        attempt = MySQLConnectionAttempt(json.dumps({**login, "first": first}))
+        select.select([attempt], [], [], 60)
+        with pytest.raises(Refused) as refused:
+            attempt.go_on()
+
+        wait_until(lambda: session_ids(database) <= before)
+        assert "no_such_column" in str(refused.value)
+
+
+def session_ids(database: Database) -> set[int]:
+    """Return the numbers of the server's sessions."""
+    return {row["id"] for row in database.query("SELECT id FROM information_schema.processlist")}

@@ -39,7 +39,6 @@ class MySQLConnectionAttempt:
             raise Refused(f"no connection can be begun: {error.strerror}", passing=True) from error
         self._made: Any = None
         self._error: Exception | None = None
-        self._given_up = False
         self._thread = threading.Thread(target=self._connect, daemon=True)
         try:
             self._thread.start()
@@ -51,11 +50,10 @@ class MySQLConnectionAttempt:
         arguments = dict(self._arguments)
         first = arguments.pop("first", [])
         try:
-            made = driver.open_connection("mysql", {**arguments, "autocommit": None})
-            with made.cursor() as cursor:
+            self._made = driver.open_connection("mysql", {**arguments, "autocommit": None})
+            with self._made.cursor() as cursor:
                 for statement in first:
                     cursor.execute(statement)
-            self._made = made
         except Exception as error:  # noqa: BLE001 - go_on raises it, whatever it is
             self._error = error
         os.eventfd_write(self._bell, 1)

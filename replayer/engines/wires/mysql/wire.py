@@ -68,7 +68,10 @@ def get_descriptor(connection: Any) -> int:
 def ping(connection: Any, seconds: float) -> bool:
     """Send COM_PING and return True; raise an exception if the answer does not come in time."""
     connection._read_timeout = seconds  # noqa: SLF001
-    connection.ping(reconnect=False)
+    try:
+        connection.ping(reconnect=False)
+    finally:
+        connection._read_timeout = None  # noqa: SLF001 - other statements may take hours
     return True
 
 
