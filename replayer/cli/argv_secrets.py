@@ -95,7 +95,11 @@ def _masked(word: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _spans(word: str, *, of_engine: bool) -> list[tuple[int, int]]:
-    """Return (begin, end) of each secret in an argument, in order."""
+    """Return (begin, end) of each secret in an argument that is a URL or an engine's address.
+
+    The secrets are in the order of the text.  With `of_engine`, an address without `://` is
+    searched, too.
+    """
     scheme = word.find("://")
     if scheme < 0 and not of_engine:
         return []
@@ -107,9 +111,10 @@ def _spans(word: str, *, of_engine: bool) -> list[tuple[int, int]]:
 
 
 def _of_user(word: str, start: int, *, slashes: bool) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of the password: between the user name's colon and the last @.
+    """Yield (begin, end) of a URL's password: from the colon after the user name to the last @.
 
-    Without an @, text in the place of a port that is no number is yielded.
+    Without an @, all text after the colon is yielded, but not a port number after a scheme with
+    `//`.  `start` is the index after the scheme, and `slashes` is true if there is such a scheme.
     """
     last = word.rfind("@")
     colon = _COLON.search(word, start)
@@ -124,7 +129,11 @@ def _of_user(word: str, start: int, *, slashes: bool) -> Iterator[tuple[int, int
 
 
 def _of_query(word: str, start: int) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of each secret parameter's value, up to the next name in PLAIN."""
+    """Yield (begin, end) of the value of each secret parameter in a URL, such as a password.
+
+    A value may have an & in it, so it only ends at a parameter that is known to be harmless
+    (PLAIN).
+    """
     begin = -1
     for parameter in re.finditer(r"(?:^|[?&])([^=&?]*)=?", word[start:]):
         name, place = parameter[1], start + parameter.start()

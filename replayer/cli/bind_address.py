@@ -55,7 +55,10 @@ def parsed(text: str, option: str) -> Address:
 
 
 def reaches_only_itself(number: str) -> bool:
-    """Return whether a text is a numeric loopback address; False for any name."""
+    """Return whether a text is a numeric loopback address, such as 127.0.0.1.
+
+    Only this host can reach such an address.  Returns False for any name.
+    """
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(number.partition("%")[0]).is_loopback
     return False

@@ -72,7 +72,11 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}\n`{where}` shows what it takes\n")
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """Return an argument's value; if a number is not one, raise an error in plain words."""
+        """Return an argument's value, converted to its type.
+
+        If the text is not a number but must be one, the error describes the expected number in
+        plain words.
+        """
         try:
             return super()._get_value(action, arg_string)
         except argparse.ArgumentError as error:

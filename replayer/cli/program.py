@@ -43,7 +43,10 @@ def _performed(arguments: Sequence[str]) -> int:
 
 
 def _complain(sentence: str, status: int, arguments: Sequence[str]) -> None:
-    """Print an error on stderr; as JSON with `--progress json`, as all of stderr is JSON then."""
+    """Print an error on stderr as a sentence, or as JSON if the arguments have `--progress json`.
+
+    With that option, all output on stderr is JSON.
+    """
     pairs = zip(("", *arguments), arguments, strict=False)
     if any(pair == ("--progress", "json") or pair[1] == "--progress=json" for pair in pairs):
         sentence = json.dumps({"event": "error", "text": sentence, "status": status})

@@ -1,4 +1,7 @@
-"""Options of `replayer run` that commands which make several runs have, too, and pass on."""
+"""Options of `replayer run` that other commands have, too, because they make several runs.
+
+Such a command passes the options on to each run.
+"""
 
 from __future__ import annotations
 

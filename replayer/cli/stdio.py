@@ -31,7 +31,10 @@ _SPELLINGS = {
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
-    """Return (replacement of the characters, index at which encoding continues)."""
+    """Return a replacement for characters that a stream cannot encode, and the index after them.
+
+    This is an error handler for Python's codecs.  A character without a known spelling becomes `?`.
+    """
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
@@ -107,7 +110,10 @@ class _Stream:
             self._tell(error)
 
     def _give_up(self) -> None:
-        """Redirect the stream to /dev/null: Python writes an unwritten buffer again at exit."""
+        """Redirect the stream's file descriptor to /dev/null after a failed write.
+
+        Without this, Python would write the rest of the buffer again at exit, and fail again.
+        """
         with contextlib.suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
@@ -126,4 +132,4 @@ class _Out(_Stream):
 
 class _Err(_Stream):
     def _tell(self, error: OSError) -> None:
-        """Ignore the error: it cannot be printed, as stderr has no reader."""
+        """Ignore the error of a failed write to stderr: no reader is left for a message."""

@@ -10,7 +10,7 @@ _GIVEN = ("progress", "timeout", "metrics", "metrics_public", "live", "live_toke
 
 
 def configure_followers(parser: argparse.ArgumentParser) -> None:
-    """Add the options that `followed_run` uses."""
+    """Add the options for the run's followers (terminal, live page, metrics) and its time limit."""
     add = parser.add_argument_group("progress, live page and time limit").add_argument
     add(
         "--progress",
@@ -70,7 +70,7 @@ def configure_followers(parser: argparse.ArgumentParser) -> None:
 
 
 def pass_followers_on(given: argparse.Namespace, asked: argparse.Namespace) -> None:
-    """Copy each of these options that the user gave from `given` to `asked`.
+    """Copy the options of `configure_followers` that the user gave from `given` to `asked`.
 
     `given` are the arguments of a command that starts a run, and `asked` are the arguments of that
     run.

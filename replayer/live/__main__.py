@@ -34,10 +34,10 @@ The run's process waits for this.
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve the page; the arguments are three file descriptors.
+    """Serve the live page until the run's process ends it.
 
-    They are the listening socket, the pipe from which orders are read, and the pipe to which links
-    are written.
+    The arguments are three file descriptors: the listening socket, a pipe from which the orders of
+    the run's process are read, and a pipe to which the links of the page are written.
     """
     os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

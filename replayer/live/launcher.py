@@ -21,7 +21,11 @@ _REPORT_SECONDS = 25.0
 
 
 def refuse_open(address: Address, token: str | None) -> None:
-    """Raise Impossible for a short token, or for an address open to other hosts without a token."""
+    """Raise Impossible if the page would be open to viewers that the user did not intend.
+
+    That is so for a token that is too short, and for an address that other hosts can reach if there
+    is no token.
+    """
     if token is not None and len(token) < _SHORTEST_TOKEN:
         raise Impossible(
             f"the {OPTION}-token has {len(token)} characters: give {_SHORTEST_TOKEN} or more: "
@@ -38,9 +42,10 @@ class Live:
     """The live page of one run, as a context manager: the end of the `with` block ends the page."""
 
     def __init__(self, address: Address, token: str | None, say: Callable[[str], None]) -> None:
-        """Bind the address; raise Impossible if it is in use, or as `refuse_open` does.
+        """Bind the address, so that `with` can start the page; `say` gets each line for the user.
 
-        `say` gets each line for the user.
+        Raises Impossible if the address is in use, if other hosts could reach it without a token,
+        or if the token is too short.
         """
         refuse_open(address, token)
         self._address, self._token, self._say = address, token, say

@@ -86,7 +86,11 @@ class Rooms:
 
     @contextlib.contextmanager
     def reading(self, cookie: str) -> Iterator[bool]:
-        """Count a page while it follows the run; yield False if there are too many already."""
+        """Count an open page while the `with` block runs, and yield True.
+
+        `cookie` identifies the page's browser.  Yield False, and count nothing, if this browser or
+        all browsers together have too many open pages.
+        """
         if self._readers[cookie] >= _MOST_OF_A_BROWSER or self.readers >= _MOST_READERS:
             yield False
             return
@@ -98,9 +102,9 @@ class Rooms:
             self._readers += Counter()  # this drops the counts of zero
 
     def is_awaited(self, *, soon: bool) -> bool:
-        """Return whether a request waits for the report.
+        """Return whether the report is being sent to a browser, or still has to be.
 
-        With `soon`, also return True if an open page has not requested it yet.
+        With `soon`, it is also True if an open page has not received it yet.
         """
         return bool(self.delivering) or (soon and self.delivered < self.readers)
 
@@ -135,7 +139,7 @@ class PageServer(HTTPServer):
     _open = 0
 
     def handle_stream(self, stream: iostream.IOStream, address: tuple[Any, ...]) -> None:
-        """Take a new connection."""
+        """Accept a new connection, or close it if too many connections are open."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if self._open >= min(_MOST_CONNECTIONS, 3 * files // 4):
             stream.close()
@@ -144,7 +148,7 @@ class PageServer(HTTPServer):
         super().handle_stream(stream, address)
 
     def on_close(self, server_conn: object) -> None:
-        """Subtract a connection that has ended from the open ones."""
+        """Reduce the number of open connections by one that has ended."""
         self._open -= 1
         super().on_close(server_conn)
 

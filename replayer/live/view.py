@@ -35,7 +35,10 @@ class View:
 
     @property
     def path(self) -> Path:
-        """Return the run's current result file; it changes if the folder of the first is full."""
+        """Return the path of the run's result file.
+
+        It changes during the run if the folder of the first file becomes full.
+        """
         assert self.reader.run is not None, "it has begun"
         return self._folder / self.reader.run.path
 
@@ -58,9 +61,10 @@ class View:
         return self.reader.run is not None and not self.ended
 
     def message(self, heard: int) -> tuple[int, str]:
-        """Return (number of events so far, JSON message for a browser that has got `heard`).
+        """Return (number of events so far, JSON message with the run's state and its new points).
 
-        With `heard` 0, or if the browser is too far behind, the message has all points.
+        `heard` is the number of events that the browser had at its last message.  If it is 0, or
+        too far behind, the message has all points of the charts.
         """
         whole = not heard or (len(self._recent) == _RECENT and self._recent[0][0] > heard + 1)
         points: list[dict[str, Any]] = (

@@ -1,1 +1,1 @@
-"""Reports: turn results into rich renderables, HTML, CSV and Markdown; nothing here prints."""
+"""Reports of results: their content, and its output on a terminal, as HTML, CSV or Markdown."""

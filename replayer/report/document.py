@@ -27,7 +27,10 @@ class Texts:
 
     @property
     def text(self) -> str:
-        """Return the texts and the gloss in one string, for media that wrap lines themselves."""
+        """Return the texts and the remark `gloss` in one string, separated by `gap`.
+
+        This is for media that wrap lines themselves.
+        """
         return self.gap.join(filter(None, (*self.texts, self.gloss)))
 
 
@@ -59,7 +62,7 @@ class Numbered:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headings."""
+    """A table: rows of texts under headings, with hints for a terminal on how to fit it."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -110,7 +113,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart."""
+    """A chart of one or more curves with a title, the titles of its axes, and a name for its id."""
 
     name: str
     title: str

@@ -75,7 +75,11 @@ def tell(
 
 
 def write(args: argparse.Namespace, forms: Forms) -> None:
-    """Write the files that the options ask for; raise Impossible if one cannot be written."""
+    """Write the files that the options --html, --csv and --markdown ask for.
+
+    `forms` has the name of each form -> a function that makes its text.  Raises Impossible if a
+    file cannot be written.
+    """
     for name, wanted in _asked(args, forms).items():
         put(wanted, forms[name]())
 
@@ -85,9 +89,9 @@ def _asked(args: argparse.Namespace, forms: Forms) -> dict[str, str]:
 
 
 def forms_of_runs(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> Forms:
-    """Return the forms of the report of groups of runs.
+    """Return form -> a function that makes the text of the report: html, csv and markdown.
 
-    `refused` is the reason why there is no comparison of two sides.
+    The report is about groups of runs.  `refused` is the reason why two groups cannot be compared.
     """
     return {
         "html": lambda: page_writer.page(runs.document(sides, comparison, refused)),

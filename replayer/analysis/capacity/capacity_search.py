@@ -89,7 +89,10 @@ class SearchLimits:
 
 @dataclass
 class _Book:
-    """The trials so far, by rung: rung n is the multiple start * (1 + resolution) ** n."""
+    """The trials so far, by rung (a numbered step on the scale of multiples).
+
+    Rung n is the multiple start * (1 + resolution) ** n.
+    """
 
     limits: SearchLimits
     history: list[tuple[int, SearchTrial]] = field(default_factory=list)
@@ -131,23 +134,23 @@ class _Book:
 
     @property
     def disputed(self) -> list[int]:
-        """Return the rungs whose trials disagreed."""
+        """Return the rungs that have trials with different results."""
         return [rung for rung in self.tried if self.disagrees(rung)]
 
     def disagrees(self, rung: int) -> bool:
         return bool(self.count(rung, SearchTrial.HELD) and self.count(rung, SearchTrial.FAILED))
 
     def unanimous(self, rung: int, ended: SearchTrial) -> bool:
-        """Return whether a rung has trials, and all of them ended in this way."""
+        """Return whether a rung has trials, and all of them have the result `ended`."""
         return self.count(rung, ended) > 0 and not self.disagrees(rung)
 
     @property
     def wanted(self) -> int:
-        """Return how many trials must agree at each end: 2, or 3 if any trials disagreed."""
+        """Return how many trials of a rung must agree: 2, or 3 if trials of any rung disagreed."""
         return 3 if self.disputed else 2
 
     def sure(self, rung: int, ended: SearchTrial) -> bool:
-        """Return whether a rung has enough trials, and all of them ended in this way.
+        """Return whether all trials of a rung ended as `ended`, and there are enough (`wanted`).
 
         A search that was cut short could not run its ends again.  For it, a trial that held at a
         higher rung counts as well, or one that failed at a lower rung.
@@ -161,9 +164,9 @@ class _Book:
         return (many if self.cut else self.count(rung, ended)) >= self.wanted
 
     def low(self, *, sure: bool = False) -> int | None:
-        """Return the highest rung whose trials all held, below the rung of `high`.
+        """Return the highest rung at which all trials held, below the rung that `high` returns.
 
-        With `sure`, it must have enough trials.  Returns None if there is no such rung.
+        With `sure`, it must also have enough trials.  Returns None if there is no such rung.
         """
         test = self.sure if sure else self.unanimous
         ceiling = self.high()
@@ -175,9 +178,10 @@ class _Book:
         return max(held, default=None)
 
     def high(self, *, sure: bool = False) -> int | None:
-        """Return the lowest rung whose trials all failed, above the highest that surely held.
+        """Return the lowest rung at which all trials failed.
 
-        With `sure`, it must have enough trials.  Returns None if there is no such rung.
+        It must be above each rung that held in enough trials.  With `sure`, it must have enough
+        trials itself.  Returns None if there is no such rung.
         """
         test = self.sure if sure else self.unanimous
         floor = max((r for r in self.tried if self.sure(r, SearchTrial.HELD)), default=None)
@@ -240,7 +244,11 @@ def search_steps(
 
 
 def so_far(trials: Sequence[tuple[float, SearchTrial]], limits: SearchLimits) -> Capacity:
-    """Return the capacity from the trials of an interrupted search; it is never `clear`."""
+    """Return the capacity from the trials of an interrupted search.
+
+    `trials` are pairs of a multiple and its result.  The field `clear` of the capacity is always
+    False, because the search did not reach its end.
+    """
     step = math.log1p(limits.resolution)
     rungs = [(round(math.log(multiple / limits.start) / step), ended) for multiple, ended in trials]
     book = _Book(limits, rungs)
@@ -249,7 +257,11 @@ def so_far(trials: Sequence[tuple[float, SearchTrial]], limits: SearchLimits) ->
 
 
 def _rungs(book: _Book) -> Iterator[int]:
-    """Yield each rung to try next, until both ends of the bracket are sure or impossible."""
+    """Yield each rung (step on the scale of multiples) to try next.
+
+    The search ends if there are enough trials at the highest multiple that held and at the lowest
+    that failed, or if no further rung within the limits can help.
+    """
     octave = max(1, round(math.log(2) / math.log1p(book.limits.resolution)))
     yield 0
     while True:
@@ -265,11 +277,11 @@ def _rungs(book: _Book) -> Iterator[int]:
 
 
 def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int | None:
-    """Return the rung to try if an end of the bracket is missing.
+    """Return the rung to try if no rung held yet (`low` is None) or none failed (`high` is None).
 
-    It is None if both ends are known, or if no rung within the limits can be the missing end.  The
-    rung is an octave (a factor of 2) away.  But if an end was lost because its trials disagreed,
-    the rung is near that end, and in later trials farther and farther away.
+    Returns None if both are known, or if no rung within the limits can be the missing one.  The
+    rung is an octave (a factor of 2) from those that were tried.  But if trials of a rung
+    disagreed, the rung is near that one, and in later trials farther and farther away.
     """
     highest, lowest = max(book.tried, default=0), min(rung for rung, _ in book.history)
     if high is None and book.tried and highest < book.top:
@@ -290,23 +302,25 @@ def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int
 
 
 def _stride(book: _Book, octave: int, beyond: Sequence[int]) -> int:
-    """Return the distance in rungs to the next trial: an octave; after a dispute 1, 2, 4 ...
+    """Return the distance to the next rung to try: `octave`, the rungs to a factor of 2.
 
-    A dispute is a rung whose trials disagreed.  `beyond` are the rungs that were tried beyond it.
+    If trials of a rung disagreed, it is at first 1, and then doubles with each rung in `beyond`.
+    These are the rungs that were tried beyond the one whose trials disagreed.
     """
     return min(octave, 1 << len(beyond)) if book.disputed else octave
 
 
 def _between(book: _Book, low: int, high: int) -> int | None:
-    """Return the middle one of the untried rungs between the ends; None if all were tried."""
+    """Return the middle one of the untried rungs between `low` and `high`; None without any."""
     untried = [rung for rung in range(low + 1, high) if rung not in book.tried]
     return untried[len(untried) // 2] if untried else None
 
 
 def _again(book: _Book, low: int | None, high: int | None) -> int | None:
-    """Return the end of the bracket that must be run again, the lower one first.
+    """Return the rung that must be run again, because it has too few trials that agree.
 
-    None if both ends are sure.
+    It is `low` (the highest that held) or else `high` (the lowest that failed).  Returns None if
+    both have enough trials, or are None.
     """
     if low is not None and not book.sure(low, SearchTrial.HELD):
         return low
@@ -344,10 +358,11 @@ def _capacity(book: _Book) -> Capacity:
 
 
 def _believed(trials: Sequence[tuple[float, SearchTrial]]) -> tuple[float, float]:
-    """Return the 95 percent credible interval (low, high) of the capacity, as multiples.
+    """Return the interval (low, high) that contains the capacity with 95 percent, as multiples.
 
-    The chances are summed over all values of the noise.  Without usable trials, it is (0,
-    infinity).
+    It is the credible interval of the model in `search`, summed over all values of the noise
+    between trials.  Trials whose rate the clients could not offer are not used.  Without any other
+    trial, it is (0, infinity).
     """
     known = [(math.log(m), ended) for m, ended in trials if ended is not SearchTrial.NOT_OFFERED]
     if not known:

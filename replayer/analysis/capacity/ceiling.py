@@ -36,11 +36,12 @@ def ceiling(
     access: str = "random",
     host: Mapping[str, Fact] | None = None,
 ) -> ProbeCeiling | None:
-    """Return the reads of a probe with this device, block size in bytes and depth; else None.
+    """Return the reads per second that a probe measured on a device without a database.
 
-    Only direct reads count.  The newest run with such a probe is used, and the median of its
-    repeats.  With `host`, only runs on a machine with the same name, device model and file system
-    count.
+    The probe must have this device, block size in bytes, depth (number of reads at a time) and
+    `access`.  Only direct reads count.  The newest run with such a probe is used, and the median of
+    its repeats.  With `host`, only runs on a machine with the same name, device model and file
+    system count.  Returns None without such a run.
     """
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
         if host is not None and any(run.host.get(k) != host.get(k) for k in _SAME_MACHINE):
@@ -61,10 +62,10 @@ def ceiling(
 
 
 def beside(run: Run, others: Iterable[Run]) -> Run:
-    """Return the run with a fact `ceiling` in each step that can be compared with a probe.
+    """Return a copy of the run in which steps that can be compared with a probe have a `ceiling`.
 
-    These are the finished steps that report their reads from the device, if a probe in `others` had
-    reads of the same kind.
+    This is a fact with the text that `share` returns.  The steps are the finished steps that report
+    their reads from the device, if a probe in the runs `others` had reads of the same kind.
     """
     wanted = {
         index: step.reads

@@ -18,7 +18,10 @@ Row = Mapping[str, Any]
 
 
 def last_window(result: StepResult) -> tuple[Sequence[Row], int]:
-    """Return the rows of the last window, and the number of windows; ([], 0) without rows."""
+    """Return the rows of a step's last window, one per client host, and the number of windows.
+
+    Returns ([], 0) if the result has no such rows.
+    """
     windows: list[list[Row]] = []
     for row in result.tables.get(TABLE, ()):
         # A host that appears again begins another window.
@@ -29,9 +32,10 @@ def last_window(result: StepResult) -> tuple[Sequence[Row], int]:
 
 
 def bound(result: StepResult, run: Run) -> dict[str, float]:
-    """Return client host -> its highest share of processor time, for hosts that were ever too busy.
+    """Return client host -> its highest share of processor time, for hosts that were too busy.
 
-    The host of the database is left out: the server keeps it busy.
+    A host is too busy if this share was above CLIENT_BOUND in any window: then the clients may have
+    been the limit.  The host of the database is left out, because the server keeps it busy.
     """
     busiest: dict[str, float] = {}
     for row in result.tables.get(TABLE, ()):

@@ -86,7 +86,7 @@ class ResourceUse:
 
 @dataclass(frozen=True, slots=True)
 class LevelPoint:
-    """One repeat of one measured level of sessions."""
+    """The measurements of one repeat at one level (number of sessions)."""
 
     sessions: int
     throughput: float
@@ -114,7 +114,10 @@ class LevelPoint:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean and its 95 percent interval by Student's t; it is infinite for a single value."""
+    """A mean and its 95 percent interval by Student's t.
+
+    The interval of a single value is infinite.
+    """
 
     value: float
     low: float
@@ -133,7 +136,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The use of one resource over all levels."""
+    """The use of one resource over all measured levels (numbers of sessions)."""
 
     name: str
     unit: str
@@ -155,7 +158,8 @@ class Load:
     def full(self, least: float) -> bool:
         """Return whether the resource limits work: its utilization is at least `least`.
 
-        A resource that work only occupies, such as memory, must be almost full.
+        A resource that work occupies rather than uses for a time, such as memory, must be almost
+        full.
         """
         least = max(least, _FULL_MEMORY) if self.held else least
         return self.busiest is not None and self.busiest.value >= least
@@ -163,7 +167,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """The resource that limits throughput first, and the proof."""
+    """The resource that limits throughput first, and the observations that prove it."""
 
     resource: str | None
     """The name of the resource; None if it is unclear which one it is."""
@@ -180,9 +184,9 @@ class Saturation:
 
 
 def knee(points: Sequence[LevelPoint]) -> int:
-    """Return the smallest level of sessions with nearly the highest throughput.
+    """Return the smallest number of sessions at which throughput is nearly the highest.
 
-    Levels are compared by the medians of their repeats.
+    Levels of sessions are compared by the medians of their repeats.
     """
     middle = {level: median(p.throughput for p in same) for level, same in _by_level(points)}
     most = max(middle.values())
@@ -206,7 +210,7 @@ def first(points: Sequence[LevelPoint]) -> Saturation:
 
 
 def at_limit(points: Sequence[LevelPoint], limit: Sequence[LevelPoint]) -> Saturation:
-    """Return the limiting resource at a rate that was too high.
+    """Return the limiting resource at a rate of statements that the server could not sustain.
 
     `limit` are the points of that rate, at least one; `points` are all points.  An objective for
     latencies fails before a resource is busy all the time.  Therefore a resource with a utilization
@@ -253,7 +257,11 @@ def _loads(points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> list[Loa
 
 
 def _load(name: str, points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> Load:
-    """Return the use of a resource: its demand from all points, its utilization from `flat`."""
+    """Return the use of the resource `name` over all levels.
+
+    Its demand per statement is computed from all points.  Its utilization is computed from `flat`:
+    the points at which throughput no longer grows.
+    """
     known = [(p.uses[name], p.throughput) for p in points if name in p.uses and p.throughput > 0]
     uses = [point.uses[name] for point in flat if name in point.uses]
     shares = [share for use in uses if (share := use.utilization) is not None]
@@ -281,15 +289,15 @@ def _own(use: ResourceUse) -> float:
 
 
 def _others(uses: Sequence[ResourceUse]) -> float:
-    """Return the share of a resource's use that was for other work than the measured one."""
+    """Return the share, from 0 to 1, of a resource's use that was not for the measured work."""
     busy = sum(use.busy for use in uses)
     return max(0.0, 1 - sum(_own(use) for use in uses) / busy) if busy else 0.0
 
 
 def _bound(demand: Mean | None, uses: Sequence[ResourceUse]) -> float | None:
-    """Return the throughput that uses all of a resource that other work leaves free.
+    """Return the highest throughput that a resource allows if other work uses as much of it as now.
 
-    None if this is not known.
+    It is in statements per second; None if the demand or the capacity is not known.
     """
     left = [use.capacity - use.busy + _own(use) for use in uses if use.capacity]
     if demand is None or demand.value <= 0 or not left:
@@ -300,7 +308,11 @@ def _bound(demand: Mean | None, uses: Sequence[ResourceUse]) -> float | None:
 def _judged(
     loads: Sequence[Load], flat: Sequence[LevelPoint], least: float, why_open: str
 ) -> tuple[str | None, str]:
-    """Return (limiting resource, proof), or (None, why it is unclear)."""
+    """Return (limiting resource, sentence of proof), or (None, sentence on why it is unclear).
+
+    `flat` are the points at which throughput no longer grows.  A resource may be the limit if its
+    utilization is at least `least`.  `why_open` is a known reason why it is unclear; "" for none.
+    """
     busy = {load.name for load in loads if load.full(least)}
     full = [load for load in loads if load.name in busy and not load.through & busy]
     if not full:
@@ -328,13 +340,19 @@ def _meet(one: Load, other: Load) -> bool:
 
 
 def _standing(flat: Sequence[LevelPoint]) -> dict[WaitReason, Mean]:
-    """Return queue -> share of the working sessions in it; {} if the server could not be asked."""
+    """Return queue -> the mean share of the working sessions that wait in it, at the points `flat`.
+
+    It is {} if the server could not be asked.
+    """
     lines = dict.fromkeys(line for point in flat for line in point.standing)
     return {line: Mean.of(_shares(flat, {line})) for line in lines}
 
 
 def _shares(flat: Sequence[LevelPoint], lines: Collection[WaitReason]) -> list[float]:
-    """Return, for each point that knows its queues, the share of sessions in these ones."""
+    """Return the share of the working sessions in the queues `lines`, one value for each point.
+
+    Points at which the queues were not observed are left out.
+    """
     return [
         sum(amount for line, amount in point.standing.items() if line in lines) / everybody
         for point in flat
@@ -343,7 +361,7 @@ def _shares(flat: Sequence[LevelPoint], lines: Collection[WaitReason]) -> list[f
 
 
 def _here(load: Load, flat: Sequence[LevelPoint]) -> Mean | None:
-    """Return the share of working sessions in the queues of a resource; None if not known."""
+    """Return the share of the working sessions that wait for a resource; None if not known."""
     shares = _shares(flat, load.lines)
     return Mean.of(shares) if shares else None
 
@@ -356,15 +374,15 @@ def _longest_other(load: Load, standing: Mapping[WaitReason, Mean]) -> Mean:
 def _has_longest(
     load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]
 ) -> bool:
-    """Return whether the queues of a resource have more sessions than any other queue."""
+    """Return whether more sessions wait for this resource than in any queue of another resource."""
     here = _here(load, flat)
     return here is not None and here.value > _longest_other(load, standing).value
 
 
 def _has_most(load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]) -> bool:
-    """Return whether the queue of a resource is long, and twice as long as any other queue.
+    """Return whether at least a third of the working sessions wait for this resource.
 
-    It is long if it has at least a third of the working sessions.
+    It must also be at least twice as many as in any queue of another resource.
     """
     here, other = _here(load, flat), _longest_other(load, standing)
     return here is not None and here.value >= max(_MANY, 2 * other.value)
@@ -375,7 +393,8 @@ def _by_line_alone(
 ) -> tuple[str | None, str]:
     """Return (limiting resource, proof) from the queues alone, or (None, why it is unclear).
 
-    This is for the case that no resource of known capacity is full.
+    This is for the case that no resource of known capacity is full.  Then a resource of unknown
+    capacity is the limit if at least half of the working sessions wait for it.
     """
     busiest = next((load for load in loads if load.busiest is not None), None)
     most = f"the busiest resource is {_words(busiest)}" if busiest else "no capacity is known"
@@ -392,7 +411,10 @@ def _by_line_alone(
 
 
 def _proof(lead: Load, loads: Sequence[Load], flat: Sequence[LevelPoint]) -> str:
-    """Return the proof in one line: the resource, the next one, the sessions that waited."""
+    """Return one line of proof: utilization of the limiting resource `lead` and of the next one.
+
+    It ends with the share of the sessions that waited for `lead`, if this is known.
+    """
     parts = [_words(lead)]
     runner_up = next((o for o in loads if o is not lead and o.busiest is not None), None)
     if runner_up is not None:

@@ -70,15 +70,15 @@ class Scalability:
 
     @property
     def optimum(self) -> float:
-        """Return the load at which the line scale * load reaches the limit: 1 / contention.
+        """Return the load 1 / contention: there, growth without contention reaches the `limit`.
 
-        It is infinite without contention.
+        This growth is the line scale * load.  The result is infinite if the contention is 0.
         """
         return 1 / self.contention.value if self.contention.value else math.inf
 
     @property
     def limit(self) -> float:
-        """Return the throughput limit by contention alone (Amdahl); infinite without any."""
+        """Return the highest throughput that contention allows (Amdahl); infinite if it is 0."""
         return self.scale.value / self.contention.value if self.contention.value else math.inf
 
 
@@ -123,7 +123,7 @@ def _law(load: Floats, scale: float, contention: float, coherency: float) -> Flo
 def _coefficients(x: Floats, y: Floats, near: Floats | tuple[float, float]) -> Floats:
     """Return scale, contention and coherency of the least-squares fit, as an array.
 
-    `near` are start values of contention and coherency.
+    `x` are loads and `y` their throughputs.  `near` are start values of contention and coherency.
     """
     # Each coefficient is scaled to be near 1, independent of the unit of the throughput.
     units = (float(np.max(y / x)), *_START)
@@ -153,7 +153,10 @@ def _slopes(load: Floats, scale: float, contention: float, coherency: float) -> 
 def _bootstrap(
     x: Floats, y: Floats, best: Floats, random: np.random.Generator, redrawn: int
 ) -> Floats:
-    """Return the coefficients of `redrawn` bootstrap samples: an array (redrawn, 3)."""
+    """Return the coefficients fitted to `redrawn` bootstrap samples: an array (redrawn, 3).
+
+    `x` are loads, `y` their throughputs, and `best` the coefficients that were fitted to them.
+    """
     line = _law(x, *best)
     slopes = _slopes(x, *best)
     leverage = np.clip(np.diag(slopes @ np.linalg.pinv(slopes)), 0.0, _LARGEST_LEVERAGE)
@@ -182,7 +185,12 @@ def _peak(
     wider: float,
     span: tuple[float, float],
 ) -> Estimate | None:
-    """Return the load with the highest throughput; None without one that the data support."""
+    """Return the load with the highest throughput, with its interval; None if there is no peak.
+
+    Also returns None if the peak is outside the measured loads `span` and the coherency may be 0.
+    `samples` are the bootstrap's coefficients.  `wider` is the factor by which the interval is
+    widened.
+    """
     if not coherency.value:
         return None
     value = math.sqrt((1 - contention.value) / coherency.value)

@@ -31,7 +31,11 @@ from replayer.analysis.differences.level_changes import Changes, Floats
 
 
 class _Division(Protocol):
-    """A function that returns the index at which to divide a part; None if there is no change."""
+    """A function that returns the index at which to divide a part of a series.
+
+    It returns None if there is no change.  With `windows`, the right side may end before the part
+    does.
+    """
 
     def __call__(self, part: Floats, *, windows: bool = True) -> int | None: ...
 
@@ -75,9 +79,9 @@ def find(values: Floats, *, family: int = 1) -> list[int]:
 
 
 def _settled(values: Floats, places: list[int], divided: _Division) -> list[int]:
-    """Return the places, each moved to the best division of the values between its neighbours.
+    """Return the change points, each moved to the best place between its two neighbours.
 
-    This is necessary because the first places were found before the others were known.  A place is
+    This is necessary because the first points were found before the others were known.  A point is
     left out if there is no change between its neighbours.
     """
     kept = list(places)
@@ -108,9 +112,10 @@ def _divisions(values: Floats, divided: _Division) -> Iterator[int]:
 def _divided(
     part: Floats, *, noise: float, alpha: float, random: np.random.Generator, windows: bool = True
 ) -> int | None:
-    """Return the index at which a part is divided; None if no change is shown.
+    """Return the index at which the values of a part are divided best; None if no change is shown.
 
-    Without `windows`, the right side always ends where the part does.
+    `noise` is the standard deviation of the values, and `alpha` is the allowed chance of a false
+    change.  Without `windows`, the right side always ends where the part does.
     """
     scaled = _scaled(part, noise)
     if not scaled.any():
@@ -125,20 +130,21 @@ def _divided(
 
 
 def _changed_bound(count: int) -> float:
-    """Return the bound that twice the log likelihood ratio of a change must exceed.
+    """Return the bound that `_ratio` must exceed to count as a change, for `count` runs.
 
-    The ratio is that of a change to mere resemblance of neighbouring runs.  Of series of `count`
-    runs without a change, up to 2 to 3 percent exceed the bound at their best place, with an
-    autocorrelation from 0 to 0.8.  This was found by simulation (tests/benchmarks/history.py).
+    Neighbouring runs resemble each other, and this alone can look like a change.  Of series without
+    a change, with an autocorrelation from 0 to 0.8, up to 2 to 3 percent exceed the bound at their
+    best place.  This was found by simulation (tests/benchmarks/history.py).
     """
     return 18 - 80 / count
 
 
 def _ratio(scaled: Floats, place: int) -> float:
-    """Return twice the logarithm of the likelihood ratio of a change at `place` to no change.
+    """Return how much better a change at `place` explains the values than no change does.
 
-    The right side of the change ends where the part does, or earlier; the best of these counts.
-    Each run may resemble the one before it: neither side is white noise.
+    It is twice the logarithm of the likelihood ratio.  Both explanations allow that each run
+    resembles the one before it.  The right side of the change ends where the part does, or earlier;
+    the end with the largest ratio counts.
     """
     lengths = (_WINDOW << number for number in range(len(scaled).bit_length()))
     ends = [len(scaled), *(place + own for own in lengths if place + own < len(scaled))]
@@ -148,7 +154,10 @@ def _ratio(scaled: Floats, place: int) -> float:
 
 
 def _noise(values: Floats) -> float:
-    """Return the standard deviation of neighbours; a change of level hardly affects it."""
+    """Return the standard deviation of the values, estimated from differences between neighbours.
+
+    A change of level therefore hardly affects it.  It is 0 for fewer than two values.
+    """
     if len(values) < 2:
         return 0.0
     steps = np.abs(np.diff(values))
@@ -158,21 +167,25 @@ def _noise(values: Floats) -> float:
 
 
 def _scaled(part: Floats, noise: float) -> Floats:
-    """Return the distances from the median, in units of the noise; large ones are cut."""
+    """Return each value's distance from the median, in units of the noise; large ones are cut."""
     scaled: Floats = np.clip((part - float(np.median(part))) / noise, -_FAR, _FAR)
     return scaled
 
 
 def _cells(scaled: Floats) -> NDArray[np.intp]:
-    """Return, for each value, the index of the cell of the grid in which it is."""
+    """Return, for each scaled value, the number of the step of the grid in which it is.
+
+    The grid has equal steps; distribution functions are compared on it.
+    """
     cells: NDArray[np.intp] = np.rint((scaled + _FAR) * ((_GRID - 1) / (2 * _FAR))).astype(np.intp)
     return cells
 
 
 def _is_shown(cells: NDArray[np.intp], alpha: float, random: np.random.Generator) -> bool:
-    """Return whether permutations rarely have an energy as large as that of the given order.
+    """Return whether random orders of the values rarely have an energy as large as the real one.
 
-    The computation stops as soon as the answer is no.
+    The energy is that of `_energies`.  `cells` has the step of the grid of each value, and `alpha`
+    is the allowed chance.  The computation stops as soon as the answer is no.
     """
     count = min(_MOST_PERMUTATIONS, math.ceil(_HITS / alpha) - 1)
     # Of more series than that each has a share that none of them is: the likelihood has it.
@@ -195,7 +208,7 @@ def _is_shown(cells: NDArray[np.intp], alpha: float, random: np.random.Generator
 
 
 def _tried(size: int) -> NDArray[np.intp]:
-    """Return the places at which a part may be divided: all near its ends, some in the middle."""
+    """Return the places at which to try to divide `size` values: all near the ends, some inside."""
     every = max(1, size // _PLACES)
     near = min(_DENSE, size // 2)
     places = {
@@ -208,7 +221,11 @@ def _tried(size: int) -> NDArray[np.intp]:
 
 
 def _best(cells: NDArray[np.intp], *, windows: bool = True) -> int:
-    """Return the place with the largest energy: the best that is tried, or one near it."""
+    """Return the place at which the energy distance between the two sides is largest.
+
+    Not every place in the middle of a long part is tried at first; then all places near the best
+    one are.
+    """
     places = _tried(len(cells))
     place = int(places[int(_energies(cells[None, :], places, windows)[0].argmax())])
     every = max(1, len(cells) // _PLACES)
@@ -226,11 +243,11 @@ def _energies(
     places: NDArray[np.intp],
     windows: bool = True,  # noqa: FBT001, FBT002 - private
 ) -> Floats:
-    """Return the largest n m / (n + m) times the energy distance, for each row and each place.
+    """Return an array (rows, places): the energy distance between both sides of each place.
 
-    Each of `rows` is a series of cells. n is the number of values before the place. m is the number
-    of values from the place to the end of the right side, which is the end of the row or, with
-    `windows`, an earlier place.  The result has the shape (rows, places), in steps of the grid.
+    Each of `rows` is a series of steps of the grid.  The distance is multiplied by n m / (n + m).
+    n is the number of values before the place.  m is the number from the place to the end of the
+    right side: the end of the row or, with `windows`, the earlier place with the largest result.
     """
     count, size = rows.shape
     blocks = np.searchsorted(places, np.arange(size), side="right")
@@ -256,11 +273,12 @@ def _energies(
 
 
 def _window_ends(places: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
-    """Yield arrays: for each place, the index of the place where its right side ends.
+    """Yield the possible ends of the right sides of places.
 
-    The first array is for right sides up to the end, each further one for a longer window.  An
-    element is 0 if the window is the same as a shorter one, because places may be farther apart
-    than a window.
+    An array is for one length of a right side; it has the end for each place.  An end is an index
+    in `places`, or their number for the end of the series.  The first array has the ends of the
+    series.  Each further one has right sides that are longer than in the one before.  An element is
+    0 if it would repeat the end of a shorter one, because places may be far apart.
     """
     yield np.full(len(places), len(places), dtype=np.intp)
     length, before = _WINDOW, np.zeros(len(places), dtype=np.intp)

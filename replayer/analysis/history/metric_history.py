@@ -129,9 +129,9 @@ def trace(
     """Return the history of metrics over stored runs, which are sorted by their start.
 
     `fact` is the key whose value each run has, such as host.kernel.release.  `metrics` are patterns
-    of names, with or without the name of the step; by default, the leading metric of each step is
-    used.  Changes by less than the share `threshold` are left out.  `warn` gets a sentence if runs
-    were left out.
+    of names, with or without the name of the step; by default, the main metrics of each step, which
+    are marked as leading, are used.  Changes by less than the share `threshold` are left out.
+    `warn` gets a sentence if runs were left out.
     """
     known = [run for run in _meant(runs, metrics) if run.values]
     if known and len(known) < len(runs):
@@ -146,10 +146,10 @@ def trace(
 
 
 def _meant(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Sequence[MeasuredRun]:
-    """Return the runs with the values of their leading metrics.
+    """Return the runs with the values that the patterns `metrics` ask for.
 
-    If a pattern of `metrics` matches none of these, the values of all metrics that match are read
-    instead.
+    The main metrics of each run are known already.  Only if a pattern matches none of these, the
+    values of all metrics that match a pattern are read from the files of the runs.
     """
     leading = {value.name for run in runs for value in run.values}
     if all(any(_is_meant(name, [pattern]) for name in leading) for pattern in metrics):
@@ -178,7 +178,10 @@ def _is_meant(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _series(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Iterator[MetricHistory]:
-    """Yield a series for each metric of each workload, its settings, engine and machine."""
+    """Yield a series of values for each metric of the same workload, settings, engine and machine.
+
+    The metrics are those that match the patterns `metrics`, or all without patterns.
+    """
     found: dict[_Place, list[tuple[MeasuredRun, MeasuredValue]]] = {}
     for run in runs:
         for value in run.values:
@@ -220,9 +223,10 @@ def _with_changes(
 
 
 def _notable(values: statistics.Floats, places: list[int], threshold: float) -> list[int]:
-    """Return the places without those where the level changes by less than `threshold`.
+    """Return the change points without those at which the level changes by less than `threshold`.
 
-    The place of the smallest change is removed first; then the changes are computed again.
+    `places` are indices of `values`, and `threshold` is a share.  The smallest change is removed
+    first; then the levels between the others are computed again.
     """
     kept = list(places)
     while kept:
@@ -297,9 +301,10 @@ def _level(points: Sequence[HistoryPoint]) -> HistoryLevel:
 def _changed(
     before: Sequence[Run | None], after: Sequence[Run | None], fact: str
 ) -> tuple[Difference, ...]:
-    """Return the facts of which the runs after a change have no value in common with those before.
+    """Return the facts that have no value in common before and after a change.
 
-    None in `before` or `after` is a run that cannot be read.
+    The fact with the key `fact` is first, then facts that are known as causes.  None in `before` or
+    `after` is a run that cannot be read.
     """
     sides = [[run for run in runs if run is not None] for runs in (before, after)]
     if not all(sides):
@@ -326,5 +331,8 @@ def show_day(when: float) -> str:
 
 
 def show_values(values: Sequence[str]) -> str:
-    """Return the values of a fact on one side of a change as text."""
+    """Return the values of a fact on one side of a change as text, joined by "or".
+
+    It is "not known" if no run has the fact.
+    """
     return " or ".join(values) if values != (MISSING,) else "not known"

@@ -1,8 +1,9 @@
 """The confidence in a profile: one to five stars, each missing one with a reason.
 
 Azure Migrate rates an assessment by the share of data points that are there.  Here there is a star
-for each of five conditions: the deciding resources are known nearly all the time; the profile
-covers a day; it covers a week; its values are averages over a minute or less; it is not old.
+for each of five conditions: the resources that decide a verdict are known nearly all the time; the
+profile covers a day; it covers a week; its values are averages over a minute or less; it is not
+old.
 """
 
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ _TITLES = ("CPU", "memory", "reads", "writes", "bytes of the device", "transacti
 
 
 class Confidence(Noun):
-    """The stars of a profile."""
+    """The number of stars that a profile gets, and the reasons for the missing ones."""
 
     stars: int
     """From 0 to MOST."""
@@ -83,7 +84,10 @@ def _reasons(profile: ResourceProfile, now: float) -> Iterator[str]:
 
 
 def _longest(profile: ResourceProfile) -> float:
-    """Return the longest time, in seconds, over which a deciding resource's values are averaged."""
+    """Return the longest time, in seconds, over which the values of a main resource are averaged.
+
+    The main resources are CPU, reads, writes and transactions.  Returns 0 if none of them is known.
+    """
     names = ("cpu", "server_cpu", "read_iops", "write_iops", "transactions")
     known = [rolling_windows.resolution(usage.signal(profile, NAMED[name])) for name in names]
     return max((seconds for seconds in known if seconds == seconds), default=0.0)  # noqa: PLR0124

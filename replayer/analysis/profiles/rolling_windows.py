@@ -1,8 +1,8 @@
 """Rolling windows over a series of averages: percentiles, the busiest window, time above a level.
 
-A row is valid from `end - span` to `end`.  Time without a row, or with NaN, is not known: it is in
-no mean, no percentile and no share.  A window's mean is weighted by time, so rows of different
-lengths may be mixed.  A window counts if four fifths of it are known.
+A row is one average; it is valid from `end - span` to `end`.  Time without a row, or with NaN, is
+not known: it is in no mean, no percentile and no share.  A window's mean is weighted by time, so
+rows of different lengths may be mixed.  A window counts if four fifths of it are known.
 
 A row shows nothing about windows that are shorter than the row: an average of 58 MB/s over an hour
 once contained a minute of 413 MB/s.  Therefore such windows are not known, rather than equal to the
@@ -63,8 +63,9 @@ class Signal:
 class Windows:
     """The means over windows of one length in seconds; all arrays have one element per window.
 
-    `shares` are the seconds that each window represents in percentiles.  A window that begins where
-    a row begins has the share 0: it counts in no percentile, but it may have the largest mean.
+    `ends` has the time at which each window ends.  `shares` has the seconds for which a window
+    counts in percentiles.  A window that begins where a row begins has the share 0: it counts in no
+    percentile, but it may have the largest mean.
     """
 
     length: float
@@ -102,9 +103,10 @@ def signal(
 
 
 def joined(one: Signal, most: float) -> Signal:
-    """Return a signal with consecutive equal values joined to one row of at most `most` seconds.
+    """Return a signal in which consecutive rows with the same value are joined to longer rows.
 
-    This is for values that are averages over several rows and are repeated in each of them.
+    A joined row is at most `most` seconds long.  This is for values that are averages over several
+    rows and are repeated in each of them.
     """
     if not len(one.ends):
         return one
@@ -126,7 +128,11 @@ def resolution(one: Signal) -> float:
 
 
 def reason_unknown(one: Signal, length: float) -> str:
-    """Return why windows of `length` seconds are not known; "" if most of the time they are."""
+    """Return the reason if most of the known time has no windows of `length` seconds, else "".
+
+    The reason is that the profile lacks the quantity, or that its values are averages over a longer
+    time.
+    """
     if not len(one.ends):
         return "not in the profile"
     fine = float(one.lengths[one.lengths <= length * _JITTER].sum())
@@ -245,7 +251,10 @@ def quantiles(values: Numbers, weights: Numbers, percentiles: Sequence[float]) -
 
 
 def at_quantile(windows: Windows, percentile: float) -> int:
-    """Return the index of the window whose mean is at a percentile; 100 is the largest mean."""
+    """Return the index of the window whose mean is nearest to a percentile.
+
+    `percentile` is from 0 to 100; 100 is the window with the largest mean.
+    """
     if percentile >= 100:
         return int(np.argmax(windows.means))
     value = quantile(windows.means, windows.shares, percentile)
@@ -264,9 +273,9 @@ def minutes_above(windows: Windows, level: float) -> float:
 
 
 def minutes_in_all(windows: Windows) -> float:
-    """Return the minutes that the result of `minutes_above` is a part of.
+    """Return the minutes, at most those of a day, for which `minutes_above` knows the use.
 
-    These are the minutes of a day, or the known minutes if they are fewer.
+    If less than a day is known, these are the known minutes.
     """
     rows = windows.shares[windows.shares > 0]
     # The first window ends after its own length, of which only its last row has a share.

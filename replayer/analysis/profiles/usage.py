@@ -169,7 +169,10 @@ def _usage(
 
 
 def leading(profile: ResourceProfile) -> Resource | None:
-    """Return the resource that defines the busiest minute; None if the profile has no load."""
+    """Return the resource that defines the busiest minute, such as transactions; None if none does.
+
+    It is the first one in the list LEADING that is known and not always 0.
+    """
     for name in LEADING:
         rows = signal(profile, NAMED[name])
         if len(rows.ends) and rows.values.any():
@@ -178,7 +181,10 @@ def leading(profile: ResourceProfile) -> Resource | None:
 
 
 def level_windows(profile: ResourceProfile, resource: Resource) -> Windows:
-    """Return a resource's means over minutes, or over windows as long as its rows if longer."""
+    """Return a resource's means over rolling windows of one minute.
+
+    If the rows of the profile are longer than a minute, the windows are as long as the rows.
+    """
     rows = signal(profile, resource)
     return rolling_windows.sliding(rows, finest(rows, MINUTE))
 
@@ -210,7 +216,10 @@ def moment(
 
 
 def at(profile: ResourceProfile, begin: float, end: float) -> ProfileWindow:
-    """Return the window from `begin` to `end`; a column needs four fifths known."""
+    """Return the window from `begin` to `end`, in seconds since 1970, with the mean of each column.
+
+    A column is left out if it is known for less than four fifths of the window.
+    """
     inside = np.flatnonzero((profile.ends > begin) & (profile.ends - profile.spans < end))
     part = slice(int(inside[0]), int(inside[-1]) + 1) if inside.size else slice(0, 0)
     ends, spans = profile.ends[part], profile.spans[part]
@@ -249,7 +258,7 @@ class NeedCoverage(NamedTuple):
 
 
 class Completeness(NamedTuple):
-    """The completeness of a profile."""
+    """The completeness of a profile: a grade, the known share of each quantity, and reasons."""
 
     grade: Grade
     parts: tuple[NeedCoverage, ...]
@@ -301,7 +310,10 @@ _BEYOND = 1.1
 
 
 def contradictions(profile: ResourceProfile) -> Iterator[str]:
-    """Yield a sentence for each resource whose use was more than the machine has."""
+    """Yield a sentence for each resource of which more was used than the machine has.
+
+    Then one of the two numbers must be wrong.
+    """
     for name, fact in _OF_MACHINE:
         resource, whole = NAMED[name], getattr(profile.source, fact)
         most = moment(profile, resource)

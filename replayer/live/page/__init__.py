@@ -12,7 +12,10 @@ def part(name: str) -> str:
 
 
 def kinds() -> str:
-    """Return the figures of the live page as JSON for its script: name -> title and unit."""
+    """Return the quantities that the live page draws, as JSON for its script.
+
+    The JSON is an object: name of a quantity -> its title and unit.
+    """
     return json.dumps(
         {name: {"title": one.title, "unit": one.unit} for name, one in FIGURES.items()}
     )

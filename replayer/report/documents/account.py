@@ -1,4 +1,7 @@
-"""The parts of a report about a step's window: the account of its time, and the CPU profile."""
+"""The parts of a report about one step's measured window: its account and its CPU profile.
+
+An account divides the time of the sessions, per operation, into uses such as CPU time and waits.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +45,11 @@ _SCALES = (Scale(1.0, "s"), Scale(1e-3, "ms"), Scale(1e-6, "µs"), Scale(1e-9, "
 
 
 def parts(result: StepResult) -> Iterator[Part]:
-    """Yield the account, CPU profile and collectors' costs of a step, as far as it has them."""
+    """Yield the parts of a report that show the use of a step's time, as far as they are known.
+
+    These are the account (the uses of the sessions' time), the CPU profile, the times of the
+    device's requests, the cost of the collectors, and the account's notes.
+    """
     if result.account is not None:
         yield from _account(result.account)
     if result.profile is not None:
@@ -58,9 +65,10 @@ def parts(result: StepResult) -> Iterator[Part]:
 
 
 def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield, for each kind of request, a text with p50 and p99 of the device's times.
+    """Yield a text for each kind of request: limits for p50 and p99 of the device's times.
 
-    `seconds` are rows of the table of block_latency.
+    `seconds` are the rows of the table that the collector block_latency writes.  Each row has a
+    kind of request and a histogram of its times.
     """
     for kind in dict.fromkeys(str(row["kind"]) for row in seconds):
         requests: Counter[int] = Counter()
@@ -76,9 +84,10 @@ def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _bucket_end(requests: Mapping[int, int], share: float) -> int:
-    """Return the end of the histogram bucket in which that share of the requests is reached.
+    """Return the upper end of the histogram bucket that contains a quantile of the requests.
 
-    A bucket ends at twice its beginning; `requests` has the beginning of each bucket -> count.
+    `requests` has the lower end of each bucket -> its number of requests.  The upper end of a
+    bucket is twice its lower end.  `share` is the quantile, from 0 to 1.
     """
     left = share * sum(requests.values())
     for low in sorted(requests):
@@ -89,7 +98,10 @@ def _bucket_end(requests: Mapping[int, int], share: float) -> int:
 
 
 def middle(results: Sequence[StepResult]) -> StepResult | None:
-    """Return the repeat with the median time per operation; None if no repeat has an account."""
+    """Return the repeat with the median time per operation; None if no repeat has an account.
+
+    An account divides the time of the sessions into uses such as CPU time and waits.
+    """
     known = [one for one in results if one.account is not None and one.account.operations > 0]
     if not known:
         return None
@@ -98,7 +110,10 @@ def middle(results: Sequence[StepResult]) -> StepResult | None:
 
 
 def whole(account: Account) -> float:
-    """Return the time of all sessions per operation, in seconds; 0 if there was no operation."""
+    """Return sessions * seconds / operations of an account: all sessions' time per operation.
+
+    The result is in seconds; it is 0 if there was no operation.
+    """
     if not account.operations > 0:
         return 0.0
     return account.sessions * account.seconds / account.operations
@@ -133,7 +148,11 @@ def scaled(seconds: float) -> Scale:
 
 
 def _little(account: Account) -> Iterator[str]:
-    """Yield the terms of Little's law: sessions = sum of the average number in each part."""
+    """Yield the terms of a sum: the average number of sessions = sessions on CPU + in each wait.
+
+    This is Little's law.  Very small terms are left out.  The last term is the residue: the
+    sessions that the account cannot explain.
+    """
     scale = account.operations / account.seconds if account.seconds > 0 else 0.0
     on_processor = sum(account.session.get(part, 0.0) for part in _CPU)
     yield f"{three(account.sessions)} ="
@@ -204,7 +223,10 @@ def _functions(profile: StackProfile) -> Iterator[Part]:
 
 
 def _whose(whose: str) -> str:
-    """Return the class of a sample's process in short, so that two columns fit on the screen."""
+    """Return the name of a class of processes, such as `server, kernel`, in a shorter form.
+
+    The short form lets two columns fit on the screen.
+    """
     if whose == flame.KERNEL_THREADS:
         return "kthreads"
     return whose.replace(", kernel", " k")

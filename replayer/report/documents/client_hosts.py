@@ -49,7 +49,7 @@ def sections(sides: Sequence[Side]) -> Iterator[Section]:
 
 
 def _title(result: StepResult) -> str:
-    """Return a title with the name of the step's last window; "" if the table has no rows."""
+    """Return the table's title: the name of the step's last measured window; "" without rows."""
     last, windows = client_hosts.last_window(result)
     many = f", the last of {windows} windows" if windows > 1 else ""
     return f"client hosts: {last[0]['window']}{many}" if last else ""
@@ -114,7 +114,10 @@ def _known(last: Sequence[Row], key: str) -> list[float]:
 
 
 def _total(last: Sequence[Row], key: str) -> float | None:
-    """Return the sum of the hosts' values; None if the value of one host is not known."""
+    """Return the sum of the values with the key `key` in all rows, one row for each client host.
+
+    Returns None if the value of one host is not known.
+    """
     known = _known(last, key)
     return sum(known) if len(known) == len(last) else None
 

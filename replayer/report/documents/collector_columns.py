@@ -1,4 +1,7 @@
-"""The columns of collectors that reports show: those that a collector selects, else all."""
+"""The columns of collectors in reports: those that a collector selects, else all.
+
+A chart has only the first few of them if the collector does not select any.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +14,11 @@ _DRAWN = 2
 
 
 def sheet(collector: str, series: Series) -> CollectorColumns | None:
-    """Return the title and columns of a collector's line in a report; None if it has no line."""
+    """Return the title and the columns of the line of averages that a report has for a collector.
+
+    A collector can define them in its variable SHEET, or set SHEET to None: then it has no line and
+    the result is None.  Without SHEET, all its columns in the series are used.
+    """
     module = registry.load("collectors", collector)
     if hasattr(module, "SHEET"):
         own: CollectorColumns | None = module.SHEET
@@ -27,7 +34,11 @@ def panels(series: Series) -> Iterator[tuple[str, Panel]]:
 
 
 def is_drawn(column: str) -> bool:
-    """Return whether charts may show a column: a step's own, or one its collector selects."""
+    """Return whether charts may show a column of a series.
+
+    They may show the columns that a step writes.  Of the columns of a collector that defines a
+    chart (PANEL), they may show only those in it.
+    """
     collector, _, name = column.partition(".")
     if collector not in registry.names("collectors"):
         return True

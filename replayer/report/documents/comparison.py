@@ -84,7 +84,10 @@ def _details(comparison: Comparison, functions: Sequence[Part]) -> Iterator[Sect
 
 
 def _environment(comparison: Comparison) -> Iterator[Part]:
-    """Yield a table for each sort of difference between the environments of the two sides."""
+    """Yield a table for each group of differences between the environments of the two sides.
+
+    Differences that are only noise are named in one line at the end.
+    """
     headings = ("fact", comparison.base.name, comparison.other.name)
     for sort, title in _SORTS.items():
         rows = [
@@ -102,7 +105,10 @@ def _environment(comparison: Comparison) -> Iterator[Part]:
 
 
 def _metrics(comparison: Comparison) -> Iterator[Part]:
-    """Yield a section with the verdicts of each step; a page folds steps without a difference."""
+    """Yield a section about metrics: the verdict on each metric of each step, and how to read it.
+
+    On a page, the sections of steps without a difference are closed until a reader opens them.
+    """
     yield Sentence(sentence(comparison))
     sides = (comparison.base, ", the base"), (comparison.other, "")
     yield Facts(
@@ -154,7 +160,10 @@ def _cells(row: MetricRow, comparison: Comparison) -> list[str]:
 
 
 def sentence(comparison: Comparison) -> str:
-    """Return a line with the number of metrics for each verdict; repeated facts count once."""
+    """Return a line with the two sides and the number of metrics for each verdict.
+
+    A metric that states the same fact as another metric is not counted.
+    """
     rows = [row for row in comparison.rows if row.verdict is not None]
     known = {(row.step, row.metric) for row in rows}
     # A metric that repeats another one is not a second fact.

@@ -60,7 +60,11 @@ def answer(comparison: Comparison, asked: str = "", *, full: bool = False) -> li
 
 
 def _metrics(comparison: Comparison) -> list[MetricRow]:
-    """Return the metrics that the answer shows: those that differ; if none does, leading ones."""
+    """Return the metrics that the answer shows: those that differ, then those that likely differ.
+
+    If there are none, return the main metric of each step that has a verdict.  In both cases only
+    the first few are returned.
+    """
     rows = [*first_rows(comparison, SHOWN), *first_rows(comparison, LIKELY)]
     if rows:
         return rows[:_MOST_ROWS]
@@ -68,7 +72,10 @@ def _metrics(comparison: Comparison) -> list[MetricRow]:
 
 
 def _scope(comparison: Comparison) -> str:
-    """Return a sentence: how many runs and boots were compared, and for what the answer holds."""
+    """Return a sentence on the scope: how many runs and boots were compared.
+
+    It also has the limits of the answer, such as `these boots only`.
+    """
     sides = comparison.base, comparison.other
     runs = sum(len(side.runs) for side in sides)
     each = " + ".join(str(len(side.runs)) for side in sides)
@@ -97,9 +104,10 @@ def _row(row: MetricRow, comparison: Comparison) -> tuple[str, ...]:
 
 
 def _bars(rows: Sequence[MetricRow]) -> Iterator[str]:
-    """Yield a bar for each row, from the middle to the right if it is worse, to the left if better.
+    """Yield a bar of characters for each row, which begins in the middle of the column.
 
-    The length is the logarithm of the ratio; all rows have the same scale.
+    It goes to the right if the metric got worse, and to the left if it got better.  Its length is
+    the logarithm of the ratio; all rows have the same scale.
     """
     sizes = [0.0 if not row.ratio else abs(math.log(row.ratio)) for row in rows]
     longest = max([_SHORTEST_SCALE, *sizes])
@@ -122,9 +130,9 @@ def _times(value: float | None) -> str:
 
 
 def _verdict(row: MetricRow, unit: Unit) -> str:
-    """Return the verdict in a word, with the runs needed to settle it if it is unclear.
+    """Return the verdict in a word; if it is unclear, with the number of runs needed to decide it.
 
-    The words "in these runs" are left out, because the line on the scope has them.
+    The words "in these runs" are left out, because the answer has them in an earlier line.
     """
     word = name_verdict(row).removesuffix(" in these runs")
     if row.more is None or row.more > MOST_MORE:
@@ -135,9 +143,10 @@ def _verdict(row: MetricRow, unit: Unit) -> str:
 
 
 def _rest(comparison: Comparison, shown: Sequence[MetricRow]) -> str:
-    """Return a text with the number of metrics not in `shown`, by verdict; "" if there are none.
+    """Return a text with the number of other metrics by verdict, such as `3 more: 2 same, 1 worse`.
 
-    A metric that repeats the fact of another one is not counted.
+    Metrics in `shown` are not counted, nor metrics that state the same fact as another metric.  It
+    is "" if no metric is left.
     """
     names = {(row.step, row.metric) for row in comparison.rows}
     others = [
@@ -183,7 +192,10 @@ def _remarks(comparison: Comparison, more: str) -> Iterator[tuple[str, str]]:
 
 
 def _settling(comparison: Comparison) -> str:
-    """Return what makes the answer surer: more runs, or boots in turns; "" if nothing does."""
+    """Return words on how to get a surer answer: more runs, or runs of both boots in alternation.
+
+    It is "" if nothing would help.
+    """
     rows = [row for row in comparison.rows if row.leading and row.verdict]
     fewest = units_to_show(1.0, 1)
     if comparison.family == 0:
@@ -204,7 +216,11 @@ def _settling(comparison: Comparison) -> str:
 
 
 def _needed(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield how many samples a side may prove what is likely; nothing if it takes too many."""
+    """Yield at most one remark: how many samples each side needs to prove the likely differences.
+
+    It is a pair of the label "likely" and the text.  Nothing is yielded if no difference is likely,
+    or if too many samples would be needed.
+    """
     needed = [
         min(len(row.base_values), len(row.other_values)) + row.more
         for row in first_rows(comparison, LIKELY)
@@ -217,7 +233,11 @@ def _needed(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def _beliefs(comparison: Comparison, more: str) -> Iterator[tuple[str, str]]:
-    """Yield the first doubts, and how many more there are."""
+    """Yield (label, text) for the first few reasons to doubt the answer, then a line with the rest.
+
+    The first label is "believe", the others are "".  The last line has the number of further
+    doubts, followed by the text `more`; it is left out if there are none.
+    """
     accounts = [
         f"{why.step}: {words}"
         for why in comparison.why

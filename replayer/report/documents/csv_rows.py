@@ -46,7 +46,7 @@ def measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:
 
 
 def _client_hosts(step: StepResult) -> Iterator[tuple[str, float, str]]:
-    """Yield (metric, value, unit) for each client host's share in the last window.
+    """Yield (metric, value, unit) for each number about a client host in the step's last window.
 
     The metric is `hosts.<host>.<quantity>`.
     """
@@ -57,7 +57,11 @@ def _client_hosts(step: StepResult) -> Iterator[tuple[str, float, str]]:
 
 
 def compared(comparison: Comparison) -> Iterator[Sequence[object]]:
-    """Yield the headings, a row for each metric, and a row for each part of the steps' accounts."""
+    """Yield the rows of a comparison's CSV: the headings, then a row for each metric.
+
+    At the end there is a row for each part of the time per operation of each step that has accounts
+    (divisions of its time into parts) on both sides.
+    """
     names = comparison.base.name, comparison.other.name
     shifted = _SHIFTED if comparison.why else ()
     yield (*_COMPARED, "base_group", "other_group", *shifted)
@@ -69,9 +73,10 @@ def compared(comparison: Comparison) -> Iterator[Sequence[object]]:
 
 
 def _part(why: Why, part: AccountPart, names: tuple[str, str]) -> Sequence[object]:
-    """Return the row of a part of a step's account: it has a shift, but no ratio.
+    """Return the CSV row of one part of a step's time per operation, such as its CPU time.
 
-    The row's metric is `<step>.time.<part>`.
+    The row has the difference between the sides in seconds, but no ratio.  Its metric is
+    `<step>.time.<part>`.  `names` are the names of the two sides.
     """
     keys = part.model_dump(mode="json") | {
         "step": why.step,

@@ -66,7 +66,10 @@ def _section(answer: ExperimentAnswer, metric: str) -> Section:
 
 
 def _sentences(answer: ExperimentAnswer) -> Iterator[str]:
-    """Yield sentences: first one for each metric with the factors' effects, then what is open."""
+    """Yield the sentences of the answer: first, for each metric, one on the effects of the factors.
+
+    Then follow the factors that were not switched, and the blocks of runs that are still needed.
+    """
     for metric in answer.metrics:
         yield _answer(answer, metric)
     for words in answer.plan.not_switched:
@@ -99,7 +102,7 @@ def _answer(answer: ExperimentAnswer, metric: str) -> str:
 
 
 def _mains(answer: ExperimentAnswer, metric: str) -> list[Effect]:
-    """Return the effects of single factors, the largest first."""
+    """Return a metric's effects of single factors, without interactions, the largest first."""
     mains = [e for e in answer.of_metric(metric) if not e.interaction]
     return sorted(mains, key=lambda e: -abs(e.share.change))
 
@@ -109,9 +112,10 @@ def _not_shown(effect: Effect) -> str:
 
 
 def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
-    """Return how far two sides are apart, each factor's share of that, and the unexplained rest.
+    """Return a sentence on how far two sides are apart, and how much of that each factor causes.
 
-    A percentage without a sign has the same direction as the difference between the sides.
+    The share that no factor explains is at the end.  Percentages without a sign are positive if
+    they point in the direction of the difference between the sides.
     """
     turned = gap.gap.change < 0 and _is_apart(gap.gap)
     mains = _mains(answer, gap.metric)
@@ -129,7 +133,10 @@ def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
 
 
 def _is_apart(gap: Share) -> bool:
-    """Return whether a difference is shown; also True without an interval (single runs)."""
+    """Return whether the interval of a difference excludes 0; True also if there is no interval.
+
+    Single runs have no interval.
+    """
     return gap.low is None or gap.high is None or not gap.low <= 0 <= gap.high
 
 
@@ -146,14 +153,21 @@ def _apart(answer: ExperimentAnswer, gap: Explained, *, turned: bool) -> str:
 
 
 def _does(effect: Effect, *, turned: bool) -> str:
-    """Return how much of a difference a factor causes, or that it has the opposite effect."""
+    """Return words such as `does 17 % (15 to 19) of it` on a factor's part in a difference.
+
+    If the effect has the opposite direction, the words are `does the opposite`, with its size.
+    `turned` is true if the difference itself is negative.
+    """
     if (effect.share.change < 0) is turned:
         return f"does {_counted(effect.share, turned=turned)} of it"
     return f"does the opposite, {_size(effect.share)} {_interval(effect.share)}"
 
 
 def _counted(share: Share, *, turned: bool) -> str:
-    """Return a share and its interval such as `17 % (15 to 19)`; `turned` reverses the signs."""
+    """Return a relative change and its interval in percent, without plus signs: `17 % (15 to 19)`.
+
+    With `turned`, all signs are reversed.
+    """
     bounds = _bounds(share, turned=turned)
     return f"{_plain(share, share.change, turned=turned)} %{f' ({bounds})' if bounds else ''}"
 
@@ -192,7 +206,10 @@ def _interactions(answer: ExperimentAnswer, metric: str) -> list[str]:
 
 
 def _percent(share: float, *, digits: int | None = None) -> str:
-    """Return a relative change such as -17 % or +0.4 %."""
+    """Return a relative change in percent with its sign, such as -17 % or +0.4 %.
+
+    `digits` is the number of decimals.  None is one decimal below 10 %, else none.
+    """
     value = 100 * share
     if digits is None:
         digits = 1 if abs(value) < 10 else 0
@@ -213,9 +230,10 @@ def _interval(share: Share) -> str:
 
 
 def _digits(share: Share) -> int | None:
-    """Return the digits after the point for a narrow interval, whose ends would else look equal.
+    """Return 1 as the number of decimals if a share's interval is narrow, else None.
 
-    None for any other interval: the value then decides.
+    Without the decimal, both ends of a narrow interval would look equal.  With None, the size of
+    the value decides.
     """
     if share.low is None or share.high is None:
         return None
@@ -245,9 +263,10 @@ def _verdict(answer: ExperimentAnswer, effect: Effect) -> str:
 
 
 def _listed(answer: ExperimentAnswer, metric: str) -> list[Effect]:
-    """Return the effects to list: all single factors, then interactions, those shown first.
+    """Return a metric's effects in the order of the table: single factors, then interactions.
 
-    All interactions that were shown are listed, and others up to eight interactions in total.
+    All single factors are listed, the largest first.  Of the interactions, those that are proven
+    come first.  At least eight are listed if there are so many; proven ones are never left out.
     """
     effects = answer.of_metric(metric)
     mains = [e for e in effects if not e.interaction]
@@ -306,7 +325,7 @@ def _exactly(answer: ExperimentAnswer) -> str:
 
 
 def _data(answer: ExperimentAnswer) -> Iterator[Sequence[object]]:
-    """Yield a row for each effect."""
+    """Yield a row of the CSV for each effect: its metric, levels, size, interval and verdict."""
     known = {one.name: (one.first, one.second) for one in answer.plan.factors}
     for e in answer.effects:
         yield (
@@ -362,7 +381,10 @@ def _curve(effects: Sequence[Effect], kind: str) -> Curve:
 
 
 def _interaction(answer: ExperimentAnswer, metric: str, pair: tuple[str, str]) -> Figure:
-    """Return a plot of two factors' interaction: without one, the lines are parallel."""
+    """Return a chart of the interaction of two factors, with a line for each level of the second.
+
+    If the lines are parallel, the factors do not interact.
+    """
     cells = [cell for cell in answer.cells if cell.metric == metric and cell.factors == pair]
     curves = []
     for number, level in enumerate(dict.fromkeys(cell.levels[1] for cell in cells)):

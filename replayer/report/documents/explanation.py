@@ -42,14 +42,16 @@ def section(why: Why, comparison: Comparison) -> Section:
 
 
 def summarize(why: Why, comparison: Comparison) -> str:
-    """Return where a step's time differs, as a sentence without the metric and its ratio."""
+    """Return a sentence on where a step's time differs, without the metric and its ratio."""
     return sanitize(_account(why, comparison))
 
 
 def doubt(why: Why, comparison: Comparison) -> Iterator[str]:
-    """Yield doubts about the accounts, with the number of windows of each side that they concern.
+    """Yield sentences on reasons to doubt the accounts (divisions of a step's time into parts).
 
-    An account is doubtful if it does not close, or if it closes by the kernel's counters alone.
+    The first reason is that the parts do not add up to the whole time.  The second is that the time
+    asleep is known only from the kernel's counters.  The sentence has the number of windows of each
+    side that are concerned.
     """
     names = sanitize(comparison.base.name), sanitize(comparison.other.name)
     for words, counts in (
@@ -90,7 +92,10 @@ def _rows(why: Why) -> list[list[str]]:
 
 
 def _headings(comparison: Comparison, why: Why) -> list[str]:
-    """Return the headings of the table of an account's parts: unit, sides, and statistics."""
+    """Return the headings of the table of the parts of a step's time.
+
+    They are the unit, the two sides, and statistics.
+    """
     names = comparison.base.name, comparison.other.name
     return [f"{_unit(why)[1]} a {why.operation}", *names, "difference", "95 % interval", "p", ""]
 
@@ -144,7 +149,11 @@ def _named(why: Why, factor: float, unit: Unit) -> str:
 
 
 def _likely(part: AccountPart, why: Why, factor: float, unit: Unit) -> str:
-    """Return words on a part that was not shown to move: its shift, and how likely it is."""
+    """Return words on a part whose change is not proven: the change, and if it is likely.
+
+    The words have the p value, and the number of samples that may prove the change, if known.
+    `factor` converts the change from seconds to the unit that is shown.
+    """
     of = f" of {_number(why.whole.shift / factor)}" if why.whole else ""
     p = "" if part.p is None else f"p {part.p:.2g}"
     how = "likely" if part.change is PartChange.LIKELY else "unclear"
@@ -154,7 +163,10 @@ def _likely(part: AccountPart, why: Why, factor: float, unit: Unit) -> str:
 
 
 def _rest(why: Why) -> str:
-    """Return a remark if the named parts are less than half of the difference, else ""."""
+    """Return a remark if the named parts explain less than half of the difference, else "".
+
+    It has the parts that are likely to explain the rest, if there are any.
+    """
     whole = why.whole.shift if why.whole else 0.0
     named = sum(part.shift for part in why.moved if part.part != RESIDUE)
     if not why.explained or abs(named) >= _MOSTLY * abs(whole):
@@ -172,7 +184,10 @@ def _moved(part: AccountPart, factor: float) -> str:
 
 
 def _unchanged(why: Why) -> str:
-    """Return a text with the larger parts that are shown to be unchanged; "" if there are none."""
+    """Return a text with the parts of a step's time that are proven to be unchanged.
+
+    Small parts are left out.  It is "" if there are no such parts.
+    """
     least = _TOLD * (why.whole.base if why.whole else 0.0)
     names = [
         part.part

@@ -1,6 +1,7 @@
-"""Charts for a page: bars of the accounts' parts, and flame graphs of the CPU profiles.
+"""Charts for a page: bars of the parts of a session's time, and flame graphs of the CPU profiles.
 
-A flame graph is drawn as an icicle: a caller is above the functions that it called.  The width of a
+The parts come from accounts: an account divides the time per operation of one measured window.  A
+flame graph is drawn as an icicle: a caller is above the functions that it called.  The width of a
 frame is its CPU time per operation.  In the graph of the difference of two sides, the widths are
 those of the second side ("other"), and the colours show the difference per operation.
 """
@@ -36,7 +37,10 @@ COLORS = (
 
 
 class WatchedFlames(NamedTuple):
-    """The accounts and the merged profile of a step's windows on one side."""
+    """One side's data about a step: the accounts of its measured windows, and their CPU profile.
+
+    An account divides the time per operation into parts.  The profiles of all windows are merged.
+    """
 
     side: str
     accounts: tuple[Account, ...]
@@ -47,7 +51,7 @@ class WatchedFlames(NamedTuple):
 
 
 class StepFlames(NamedTuple):
-    """A step that has accounts, and the sides on which it has them."""
+    """A step that has accounts (divisions of its time into parts), and the sides that have them."""
 
     name: str
     operation: str
@@ -55,10 +59,10 @@ class StepFlames(NamedTuple):
 
 
 def steps(sides: Sequence[Side]) -> Iterator[StepFlames]:
-    """Yield the steps that have accounts.
+    """Yield the steps that have accounts (divisions of the time per operation into parts).
 
-    If the windows of a step count different operations, only windows with the most frequent
-    operation are used.
+    Windows of one step may count different operations, such as blocks or rows.  Then only the
+    windows with the most frequent one are used.
     """
     for name in step_names(sides):
         watched = [
@@ -235,7 +239,11 @@ def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> dict[str, Any]:
 
 
 def _own(drawn: Sequence[flame.Drawn], whole: Sequence[float]) -> list[float]:
-    """Return the absolute value of `whole` of each frame, less that of the frames below it."""
+    """Return the value of each frame without its children, always positive.
+
+    `whole` has the value of each frame of `drawn` with its children.  The values of the frames that
+    it called are subtracted, and the sign is dropped.
+    """
     own = list(whole)
     for one, value in zip(drawn, whole, strict=True):
         if one.parent is not None:
@@ -257,7 +265,7 @@ def _graph(
 
 
 def tables(steps: Sequence[StepFlames]) -> Iterator[Table]:
-    """Yield, for each step, a table of the parts of its account, with a column for each side."""
+    """Yield a table for each step: parts of its time per operation, with a column for each side."""
     for step in steps:
         shares = parts(step)
         if shares:

@@ -108,7 +108,10 @@ def _interval(change: HistoryChange) -> str:
 
 
 def _now(one: MetricHistory) -> str:
-    """Return the number of runs, and the metric's level since the last change."""
+    """Return the number of runs, and the metric's level: the median since its last change.
+
+    If there are too few runs to find a change, the text has the number that is needed.
+    """
     begin = one.changes[-1].at if one.changes else 0
     level = show(median(point.value for point in one.points[begin:]), one.unit)
     if one.is_short:
@@ -125,7 +128,10 @@ def _facts(change: HistoryChange, most: int = _MOST_LISTED) -> list[str]:
 
 
 def _caution(change: HistoryChange) -> str:
-    """Return a caution if all runs before or after a change are of one boot; else ""."""
+    """Return a warning if all runs before a change, or all runs after it, are of one boot.
+
+    Then the other boot alone may be the cause.  It is "" for any other change.
+    """
     single = [
         side
         for side, level in (("before", change.before), ("after", change.after))
@@ -197,7 +203,10 @@ def _is_work(key: str) -> bool:
 
 
 def _chart(one: MetricHistory) -> Figure:
-    """Return a chart of values over time, with their levels and changes of the chosen fact."""
+    """Return a chart of a metric's values over time, with a line for the level between two changes.
+
+    Vertical lines show when the fact that the user selected changed, such as the kernel's release.
+    """
     times = [_milliseconds(point.when) for point in one.points]
     values = [point.value for point in one.points]
     texts = [f"{point.run}  {point.fact}" for point in one.points]
@@ -212,7 +221,7 @@ def _chart(one: MetricHistory) -> Figure:
 
 
 def _levels(one: MetricHistory, times: Sequence[float]) -> Curve:
-    """Return the level between two changes, their median, as a line over those runs."""
+    """Return a curve of levels: between two changes, the median of the runs as a line."""
     bounds = [0, *(change.at for change in one.changes), len(times)]
     medians = [one.changes[0].before.median] if one.changes else []
     medians += [change.after.median for change in one.changes]

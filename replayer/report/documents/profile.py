@@ -243,7 +243,10 @@ def _headline(one: ProfileSummary) -> str:
 
 
 def _needed(need: Need) -> str:
-    """Return a measured need in words, such as `400 transactions/s`, without the part of others."""
+    """Return in words what was measured, such as `400 transactions/s`.
+
+    The share of work other than the database's (`others`) is subtracted.
+    """
     rate = need.unit == "1/s"
     own = need.measured - need.others
     amount = show_count(own) if rate else show(own, need.unit)
@@ -321,14 +324,21 @@ def _describe_level(level: UsageLevel) -> str:
 
 
 def _period(minutes: float) -> str:
-    """Return words that follow a number of minutes: `a day`, or `of the 4 known`."""
+    """Return the words that follow a number of minutes in a text.
+
+    They are `a day` if nearly a whole day is known; if not, for example `of the 4 known`.
+    """
     if minutes > usage.DAY / 60 * _WHOLE_DAY:
         return "a day"
     return f"of the {minutes:.3g} known"
 
 
 def _known_minutes(one: ProfileSummary) -> float:
-    """Return the minutes that are known of the resource that is known longest; at most a day's."""
+    """Return how many minutes of a day are known, at most 1,440.
+
+    It is the largest number of all resources, because some resources may be known for a shorter
+    time.  It is 0 without resources.
+    """
     made = (usage.level_windows(one.profile, each.resource) for each in one.usages)
     return max(map(rolling_windows.minutes_in_all, made), default=0.0)
 

@@ -98,9 +98,10 @@ def _lines(
 
 
 def exceedance(profile: ResourceProfile, of: str) -> Iterator[Figure]:
-    """Yield a chart of the minutes for which each resource is above each level; nothing if unknown.
+    """Yield a chart of the minutes for which each resource is above each level.
 
-    `of` follows the word "minutes" in the chart's title, such as `a day`.
+    Nothing is yielded if no resource is known.  `of` follows the word "minutes" in the chart's
+    title, such as `a day`.
     """
     curves: list[Curve] = []
     for name in _DECIDING:

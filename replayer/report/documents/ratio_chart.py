@@ -131,7 +131,8 @@ def _logarithm(ratio: float | None, row: MetricRow) -> float:
 def _ends(row: MetricRow) -> tuple[float, float]:
     """Return the ends of a row's interval as logarithms, with signs set so that more is worse.
 
-    Both ends are the ratio itself if the interval shows a difference but the verdict does not.
+    If the interval excludes 1 although the verdict is unclear, it would mislead: then both ends are
+    the ratio itself.
     """
     own = _logarithm(row.ratio, row)
     if row.alone:

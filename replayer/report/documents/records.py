@@ -40,7 +40,7 @@ def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7)
 
 
 def condensed(rows: Sequence[Mapping[str, Any]], most: int = 3) -> list[Texts]:
-    """Return a line for each of the `most` rows with the largest numbers, in descending order.
+    """Return a line for each of the `most` rows with the largest values, in descending order.
 
     A line has the texts of its row, and the numbers that are not 0.  If there are more rows, a last
     line has their count and refers to the result file.

@@ -1,4 +1,4 @@
-"""The report of a comparison of replays: totals, statements that changed, other answers."""
+"""The report of a comparison of replays: totals, statements that changed, and different answers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,7 +26,7 @@ _HEADINGS = ("fingerprint", "verdict", "executions", "time", "ratio", "95 % inte
 def sections(comparison: Comparison, *, width: int = WIDTH) -> list[Section]:
     """Return a section for each replay step of a comparison; [] if it is not one of replays.
 
-    A fingerprint's text is cut to `width` characters.
+    The normalised text of a statement (its fingerprint) is cut to `width` characters.
     """
     if not isinstance(comparison, ReplayComparison):
         return []

@@ -1,6 +1,7 @@
-"""The charts of runs on a page: repeats, latencies, ledgers, series, and charts of step displays.
+"""The charts of runs on a page: repeats, latencies, origins of blocks, time series, and others.
 
-A colour that is a verdict is "worse" (red) or "better" (green); no colour number is red or green.
+A step can define more charts in the module `display` of its folder.  A colour that is a verdict is
+"worse" (red) or "better" (green); no colour number is red or green.
 """
 
 import math
@@ -49,9 +50,9 @@ def step_names(sides: Iterable[Side]) -> list[str]:
 
 
 def leading(results: Sequence[StepResult]) -> Measurement | None:
-    """Return the metric that represents a step: its first rate, else its first other metric.
+    """Return the metric that represents a step: the first one of which more is better.
 
-    Metrics without a good direction do not count.  Returns None if there is no other metric.
+    If there is none, it is the first of which less is better.  Returns None if there is neither.
     """
     known = [m for m in results[0].measurements if m.better is not Better.NEITHER]
     rates = [m for m in known if m.better is Better.MORE]
@@ -59,7 +60,7 @@ def leading(results: Sequence[StepResult]) -> Measurement | None:
 
 
 def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
-    """Yield (step's name, chart of its leading metric), with a point for each repeat.
+    """Yield (step's name, chart): the metric that `leading` selects, with a point per repeat.
 
     Each side has its own colour.  A step of which no side has two points has no chart.
     """
@@ -154,9 +155,11 @@ def _nines(percentile: float) -> float:
 
 
 def ledgers(sides: Sequence[Side]) -> Figure | None:
-    """Return a stacked chart of where blocks came from, per second; None without any ledger.
+    """Return a stacked chart of where each step's blocks came from, in blocks per second.
 
-    Each bar is one step on one side, and shows medians of its results.
+    The layers are the shared buffers, the page cache and the device, from the ledgers of the
+    results.  Each bar is one step on one side, and shows medians.  Returns None if no result has a
+    ledger.
     """
     layers = {"shared buffers": [], "page cache": [], "device": []}  # type: dict[str, list[float]]
     names, verdicts = [], []
@@ -190,7 +193,7 @@ def ledgers(sides: Sequence[Side]) -> Figure | None:
 
 
 def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
-    """Yield (step's name, chart) for the charts that the displays of steps define.
+    """Yield (step's name, chart) for the charts that a step's module `display` defines.
 
     If several steps are of one kind, the name is that of the first: one chart shows all of them.
     """
@@ -212,7 +215,7 @@ def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
 
 
 def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Figure:
-    """Convert a chart, as the display of a step defines it, to a figure."""
+    """Convert a chart, as the module `display` of a step defines it, to a figure."""
     axes = {"zero": chart.zero, **({"log_x": True} if chart.log_x else {})}
     curves = [_traced(trace, sides) for trace in chart.traces]
     return Figure(chart.name, chart.title, curves, x=chart.x, y=chart.y, axes=axes)
@@ -232,7 +235,10 @@ def _traced(trace: display.ChartTrace, sides: Sequence[Side]) -> Curve:
 
 
 def series(sides: Sequence[Side]) -> Iterator[SeriesChoice]:
-    """Yield one part with all series, if there are any; very many points are averaged."""
+    """Yield one part, in which a reader selects the time series of a repeat; none without any.
+
+    If all series together have very many points, neighbouring points are averaged.
+    """
     chosen = [
         (side, run, result, result.series)
         for side in sides
@@ -292,7 +298,10 @@ def _panels(one: Series, result: StepResult) -> list[tuple[str, bool, list[Line]
 
 
 def _imported(columns: Mapping[str, Column]) -> dict[str, tuple[bool, dict[str, Column]]]:
-    """Return a panel of the devices' reads and writes per second that another tool recorded."""
+    """Return panel's title -> (False: not stacked, columns) for one panel of imported columns.
+
+    They are the devices' reads and writes per second that another tool recorded.
+    """
     device = {
         name.removeprefix(_IMPORTED): values
         for name, values in columns.items()
@@ -327,7 +336,10 @@ def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
 
 
 def _shared(grouped: Sequence[Sequence[StepResult]]) -> str:
-    """Return the most important column that a step has on every side; "" if there is none."""
+    """Return the column to draw for a step: one that its results on every side have; "" if none.
+
+    The step's main metric is preferred, then the step's own columns, then fixed ones of collectors.
+    """
     known = [
         set().union(*(one.series.columns for one in results if one.series)) for results in grouped
     ]

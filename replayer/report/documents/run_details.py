@@ -1,4 +1,4 @@
-"""The details of one run: every number with its unit and its proof.
+"""The details of one run: every number with its unit, and where the data of each step came from.
 
 Measurements, tables, facts, latencies and series are shown in the same way for all steps.  A step
 whose numbers are usually shown in another form has a module `display` in its folder, which defines
@@ -74,7 +74,10 @@ def document(run: Run, path: Path | None = None) -> Document:
 
 
 def _further(one: RunsSummary, run: Run) -> Iterator[int]:
-    """Yield the numbers of the remarks, without those that repeat why the run ended."""
+    """Yield the numbers, from 1, of the remarks that the report lists.
+
+    Remarks with the reason why the run ended are left out, because the report has it already.
+    """
     ends = [sanitize(reason) for reason in summary.reasons_of_end(run)]
     for number, point in enumerate(one.points, 1):
         if not any(end in point.text for end in ends):
@@ -114,9 +117,10 @@ def _engine(run: Run) -> Iterator[tuple[str, str | Texts]]:
 
 
 def _in_short(one: RunsSummary, run: Run) -> Iterator[tuple[str, Texts]]:
-    """Yield (step, main numbers), and (`control`, how much the machine's speed changed) if known.
+    """Yield (step, its main numbers) for each step; numbers of a repeated step are medians.
 
-    Numbers of a repeated step are medians.
+    A last pair has the label `control`: how much the machine's speed changed during the run, by
+    calibrations before and after it.  It is left out if this is not known.
     """
     yield from ((step.name, _main_numbers(step)) for step in one.lines)
     shares = [
@@ -200,7 +204,10 @@ def _result(result: StepResult, run: Run) -> Iterator[Part]:
 
 
 def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[Part]:
-    """Yield medians and ranges of a step's repeats, all their proofs, and the account of one."""
+    """Yield the parts about a repeated step: medians and ranges, and each repeat's origin of data.
+
+    The uses of time (the account) are shown for one repeat only, the one with the median time.
+    """
     for result in results:
         for part in step_layout.of(result).verbatim:
             yield from step_layout.parts(part, result)
@@ -225,7 +232,11 @@ def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
 
 
 def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[Part]:
-    """Yield one line: the measured ceiling of the repeat whose reads per second are the median."""
+    """Yield one line: the step's reads compared with the ceiling of the device, for one repeat.
+
+    A ceiling is the reads per second of the device without a database.  The repeat is the one with
+    the median reads per second.  Nothing is yielded if no repeat has a ceiling.
+    """
     held = [result for result in results if result.facts.get("ceiling")]
     if held:
         ordered = sorted(held, key=lambda one: one.reads.per_second if one.reads else 0.0)
@@ -235,7 +246,10 @@ def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[Part]:
 
 
 def _middle_account(results: Sequence[StepResult]) -> Iterator[Part]:
-    """Yield the account of the repeat with the median time per operation."""
+    """Yield the account (the uses of time) of the repeat with the median time per operation.
+
+    Nothing is yielded if no repeat has an account.
+    """
     middle = account.middle(results)
     if middle is not None:
         yield Sentence(f"repeat {middle.repeat}, the middle one:", Tone.QUIET)
@@ -258,7 +272,10 @@ def _ranges(results: Sequence[StepResult]) -> Table:
 def _measurements(
     measurements: Sequence[Measurement], glosses: Mapping[str, str]
 ) -> Iterator[tuple[str, Texts]]:
-    """Yield a line for each measurement; those with a common name, as `a.b.*`, share one."""
+    """Yield (label, values) of measurements; those with a common name, as `a.b.*`, share one line.
+
+    `glosses` has metric -> a remark that follows its value.
+    """
     for group, members in groupby(measurements, key=step_layout.group):
         if group:
             words = [f"{step_layout.leaf(m)} {summary.value_of(m)}" for m in members]

@@ -1,7 +1,7 @@
 """The headline of runs: what was measured, and which results can be believed.
 
-The display of each step provides the words; this module joins them.  A step that only prepares
-others (one with `once`) is named only if there are no other steps.
+The module `display` in the folder of each step provides the words; this module joins them.  A step
+that only prepares others (one with `once`) is named only if there are no other steps.
 """
 
 import shlex
@@ -103,7 +103,11 @@ def believed(lines: Sequence[StepSummary]) -> str:
 
 
 def _with_care(good: int, care: int) -> str:
-    """Return words on how many believable steps need care: `care` of `good` + `care`."""
+    """Return words that follow the number of steps to believe, such as `two with care`.
+
+    `care` is the number of steps to believe with care, and `good` the number of the others to
+    believe.
+    """
     if good:
         return f"{_number(care)} with care"
     return "with care" if care == 1 else f"{'both' if care == len(_BOTH) else 'all'} with care"

@@ -1,7 +1,8 @@
 """A report of a run on one screen, with the answer at the bottom, where a terminal stops.
 
-It has a line for each step (what it did, its result, its proof, and whether to believe it), a line
-for each step on where its time went, remarks, and the next commands.
+It has a line for each step: what it did, its result, where its data came from, and whether to
+believe it.  It has another line for each step on where its time went, remarks, and the next
+commands.
 """
 
 import contextlib
@@ -29,10 +30,10 @@ _FEWEST_REMARKS = 3
 def documents(
     run: Run, path: Path | None = None, left: str = "", *, lines: bool = True
 ) -> list[Document]:
-    """Return the report on one screen several times, each time with one remark fewer.
+    """Return versions of the report on one screen, each with one remark fewer than the one before.
 
     `path` is the run's result file, and `left` a sentence on what replayer left on a server.  With
-    `lines`, the lines that programs search for are above the table.
+    `lines`, the fixed lines of each step that other programs search for are above the table.
     """
     # The remark on the step that ended the run has its error.
     named = run.model_copy(update={"error": ""}) if summary.reasons_of_end(run) else run

@@ -34,7 +34,10 @@ def parts(one: RunsSummary, runs: Sequence[Run]) -> Iterator[Part]:
 
 
 def steps(one: RunsSummary, *, brief: bool = False) -> Part:
-    """Return the table of the steps; `brief` is for a medium with little room."""
+    """Return the table of the steps, with a row for each.
+
+    With `brief`, for a medium with little room, rows are shorter and the duration is left out.
+    """
     if not one.lines:
         return Sentence("no step was begun", Tone.BAD)
     headings: tuple[str, ...] = ("step", "what it did", "result", "took", "proof", "believe?")
@@ -76,9 +79,9 @@ def _proofs(proofs: Iterable[Proof]) -> list[str]:
 
 
 def _brief_proofs(proofs: Iterable[Proof]) -> list[str]:
-    """Return the shortest form of the proofs, bad ones first.
+    """Return the first few proofs of a step in their shortest form, bad ones first.
 
-    That the account closes is left out if there is another proof.
+    The proof that the parts of the step's time add up is left out if there is any other proof.
     """
     texts = [proof.brief for proof in sorted(proofs, key=lambda one: one.good) if proof.brief]
     others = [text for text in texts if text != summary.CLOSES]
@@ -96,7 +99,10 @@ def spent(run: Run) -> Section:
 
 
 def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool = False) -> Section:
-    """Return a section of the remarks with these numbers, followed by the text `more`."""
+    """Return a section of the remarks with these numbers (from 1), with the text `more` below.
+
+    With `brief`, remarks do not repeat the names of their steps.
+    """
     named = any(one.points[number - 1].name for number in numbers)
     title = f"Before you compare{_EXPLAINED if named else ''}"
     shown = Numbered(numbered(one, numbers, brief=brief), more)
@@ -108,8 +114,8 @@ def numbered(
 ) -> list[tuple[int, Sentence]]:
     """Return (number, remark) for the remarks with these numbers, counted from 1.
 
-    With `brief`, a remark does not begin with the names of its steps: the lines of these steps
-    refer to its number.
+    With `brief`, a remark does not begin with the names of its steps, because the line of each step
+    already has the numbers of its remarks.
     """
     return [
         (number, Sentence(_remark(point, one.runs, brief=brief), tone))
@@ -135,8 +141,8 @@ def _remark(point: Remark, runs: int, *, brief: bool) -> str:
 def find_control(run: Run) -> str:
     """Return a sentence on whether the machine kept its speed during the run.
 
-    It is "" if the speed is unknown, or if it changed, because then a remark reports that. Values
-    that overlap prove nothing by themselves: noise may hide a large change.
+    It is "" if the speed is unknown, or if it surely changed, because then a remark reports that.
+    A change that is large but may be noise is reported as not known.
     """
     if calibration.moved(run.control):
         return ""

@@ -113,7 +113,10 @@ def _uncompared(sides: Sequence[Side], refused: str, *, for_page: bool) -> Docum
 def _named(
     sides: Sequence[Side], compared: Comparison | None
 ) -> tuple[list[Side], Comparison | None]:
-    """Return both with names of the sides that are unique and short enough for a chart."""
+    """Return the sides and the comparison, both with the sides' names made short and unique.
+
+    Charts need such names.  The comparison is None if `compared` is None.
+    """
     names: dict[str, str] = {}
     for side in sides:
         name = short(side.name)
@@ -193,7 +196,10 @@ def _steps(
 
 
 def _proofs(sides: Sequence[Side], name: str) -> Iterator[Section]:
-    """Yield a section with a step's proofs for each side; repeats have their proofs in common."""
+    """Yield a section for each side: how cold a step's data was, and where its blocks came from.
+
+    If the step was repeated, the section summarises all its repeats.
+    """
     for side in sides:
         results = [result for _, result in run_charts.done(side, name)]
         if not results:

@@ -1,4 +1,7 @@
-"""The report of a search for the first candidate that differs: answer, and all measurements."""
+"""The report of a search in a list of candidates, such as versions, for the first that differs.
+
+It has the answer, and all measurements.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,10 @@ def alike(answer: SearchAnswer) -> str:
 
 
 def _table(answer: SearchAnswer, names: Sequence[str]) -> Table:
-    """Return a table with a row for each of these candidates."""
+    """Return a table with a row for each candidate in `names`.
+
+    A row has the chance that it is the first that differs, and the values of its runs.
+    """
     rows = []
     for name in names:
         values = answer.values(name)
@@ -99,7 +105,7 @@ def _table(answer: SearchAnswer, names: Sequence[str]) -> Table:
 
 
 def _remarks(answer: SearchAnswer) -> Iterator[str]:
-    """Yield sentences on the noise between runs, and on the runs."""
+    """Yield remarks: the noise between runs, the folder of results, what disturbed the runs."""
     noise = "" if answer.noise is None else f"noise between runs {answer.noise:.1%}; "
     yield f"{noise}the runs are in {answer.results}/"
     if answer.busy:

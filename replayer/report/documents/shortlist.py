@@ -28,7 +28,7 @@ _CSV = (
 
 
 class PastPrediction(NamedTuple):
-    """A prediction about a machine, and the verdict of the run that sized the same machine."""
+    """A prediction about a machine, and the verdict of the run that tested the same machine."""
 
     run: str
     prediction: Prediction
@@ -104,7 +104,11 @@ def _machine(one: MachineChoice, shortlist: Shortlist) -> Sequence[str]:
 
 
 def _other_disks(choices: Sequence[MachineChoice], shortlist: Shortlist) -> Iterator[str]:
-    """Yield a sentence with one machine's other disks and their verdicts, if it has other disks."""
+    """Yield at most one sentence: the verdicts on a machine with each of its other disks.
+
+    `choices` are one machine with different disks, the best first.  Nothing is yielded if there is
+    only one disk, or if the best one does not fit.
+    """
     if len(choices) < 2 or choices[0].fit is Fit.DOES_NOT_FIT:
         return
     words = []

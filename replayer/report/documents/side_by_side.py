@@ -58,7 +58,11 @@ def _scope(runs: Sequence[Run]) -> str:
 
 
 def _headline(runs: Sequence[Run]) -> str:
-    """Return a sentence: the times of the cold scans, the proven ones first, each by time."""
+    """Return a sentence with the times of the cold table scans of all engines, the fastest first.
+
+    Scans that are proven to be cold come before the others.  If no engine has a cold scan, the
+    sentence reports that.
+    """
     scans = [(run, step) for run in runs for step in run.steps if _is_cold_scan(step)]
     timed = [(run, step, step.value("scan.elapsed")) for run, step in scans]
     known = sorted(

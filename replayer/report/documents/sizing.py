@@ -1,4 +1,4 @@
-"""The report of a sizing by a profile: whether the source's database fits on the machine."""
+"""The report of a test of a machine against a profile: whether the source's database fits on it."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ _CSV = (
 
 
 class SizingSummary(NamedTuple):
-    """The content of a report on a machine that was sized by a profile."""
+    """The content of a report on a machine that was tested with the load of a profile."""
 
     sizing: Sizing
     run: Run
@@ -91,7 +91,7 @@ def beginning(
 
 
 def document(one: SizingSummary) -> Document:
-    """Return the report of a machine that was sized by a profile."""
+    """Return the report on whether the database of a profile fits on the tested machine."""
     verdict = one.verdict
     remedies = [changed(change) for change in verdict.changes]
     return Document(
@@ -127,9 +127,12 @@ def place(run: Run) -> tuple[str, str]:
 
 
 def behind(verdict: FitVerdict) -> Iterator[str]:
-    """Yield sentences that support the verdict: further reasons, limiting resource, prediction.
+    """Yield sentences that support the verdict: reasons, the limiting resource, a prediction.
 
-    The last one is about load that replayer itself could not send in time, if there was any.
+    The first reason is left out, because the headline has it.
+
+    The last sentence is about the load that replayer itself could not send in time, if there was
+    any.  Sentences without content are left out.
     """
     yield from verdict.reasons[1:]
     if verdict.first:
@@ -143,7 +146,10 @@ def behind(verdict: FitVerdict) -> Iterator[str]:
 
 
 def changed(change: Remedy) -> str:
-    """Return a remedy in words; a prediction is marked as such."""
+    """Return the words of a remedy (a change that may make the database fit).
+
+    If its effect is predicted and not measured, the words end in `(prediction)`.
+    """
     return f"{change.words} (prediction)" if change.predicted else change.words
 
 
@@ -170,7 +176,7 @@ def _confidence(verdict: FitVerdict) -> Iterator[Section]:
 
 
 def listed(heading: str, texts: Sequence[str]) -> Iterator[Section]:
-    """Yield a section with a list of sentences; nothing if there are none."""
+    """Yield a section with the heading and a list of the sentences; nothing without sentences."""
     if texts:
         yield Section(heading, [Bullets(texts)])
 
@@ -215,7 +221,10 @@ def facts(sizing: Sizing) -> list[tuple[str, str]]:
 
 
 def _two_rates(sizing: Sizing) -> str:
-    """Return why the load has another rate than the source counted; "" if the rates are similar."""
+    """Return the reason why the load's rate of statements differs from the source's count.
+
+    It is "" if the two rates are similar, or if one of them is not known.
+    """
     counted = sizing.requirement.need("statements")
     rate_there = None if counted is None else counted.meanwhile
     made = sizing.rate / sizing.requirement.factor
@@ -281,7 +290,10 @@ def resource_rows(verdict: FitVerdict) -> list[list[str]]:
 
 
 def times(row: ResourceRow) -> str:
-    """Return how many times the requirement the machine has, with its interval; "-" if unknown."""
+    """Return the machine's amount of a resource as a multiple of the required, with its interval.
+
+    It is "-" if this is not known.
+    """
     if row.multiple is None:
         return "-"
     if row.low is None:
@@ -303,7 +315,10 @@ def resources(
 
 
 def sources(verdict: FitVerdict) -> Iterator[str]:
-    """Yield a sentence on the origin of each resource's figures if that is not the load itself."""
+    """Yield a sentence on the origin of each resource's figures.
+
+    Resources whose figures were measured under the load itself are left out.
+    """
     for row in verdict.rows:
         if row.kind != "load":
             yield f"{row.resource}: {row.proof}"
@@ -315,7 +330,10 @@ def sources(verdict: FitVerdict) -> Iterator[str]:
 
 
 def _trials(run: Run) -> list[Mapping[str, Any]]:
-    """Return the rows of a run's trials, the lowest rate first; [] without a capacity step."""
+    """Return a row for each trial of a run (each rate that was tried), the lowest rate first.
+
+    The list is empty if the run has no capacity step.
+    """
     step = last(run, "capacity")
     rows = step.tables.get("trials", ()) if step is not None else ()
     return sorted(rows, key=lambda row: (row["multiple"], row["p99_s"] or float("inf")))

@@ -1,4 +1,4 @@
-"""The report of a machine sized by a capture: how fast the machine can replay the capture."""
+"""The report of a test of a machine with a capture: how fast the machine can replay the capture."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -25,7 +25,7 @@ _HEADINGS = ("times", "ended", "asked/s", "done/s", "p99", "lag p99", "why")
 
 
 class SpeedSummary(NamedTuple):
-    """The content of a report on a machine that was sized by a capture."""
+    """The content of a report on a machine that was tested by replays of a capture."""
 
     speed: CaptureRequirement
     run: Run
@@ -33,7 +33,10 @@ class SpeedSummary(NamedTuple):
 
 
 def summary(run: Run) -> SpeedSummary | None:
-    """Return the summary of a run that sized a machine by a capture; None for any other run."""
+    """Return the content of the report on a run that tested a machine with a capture.
+
+    Returns None for any other run.
+    """
     wanted = CaptureRequirement.of(run)
     return None if wanted is None else SpeedSummary(wanted, run, capture_sizing.judge(wanted, run))
 
@@ -54,7 +57,7 @@ def beginning(wanted: CaptureRequirement) -> Iterator[Section]:
 
 
 def document(one: SpeedSummary) -> Document:
-    """Return the report of a sizing by a capture: its verdict, with charts by speed."""
+    """Return the report on how fast a machine can replay a capture: verdict, charts by speed."""
     verdict = one.verdict
     notes = (_BUSY, *sizing.sources(verdict))
     facts = Facts(capture_sizing.facts(one.speed))
@@ -77,7 +80,7 @@ def document(one: SpeedSummary) -> Document:
 
 
 def resource_rows(verdict: FitVerdict) -> list[list[str]]:
-    """Return a row for each resource: its verdict, and its use at the highest held speed."""
+    """Return a row for each resource: its verdict, and its use at the highest sustained speed."""
     return [
         [*words, "-" if row.busy is None else f"{row.busy:.0%}"]
         for words, row in zip(sizing.resource_rows(verdict), verdict.rows, strict=True)
@@ -133,7 +136,11 @@ def _data(one: SpeedSummary) -> Iterator[Sequence[object]]:
 
 
 def _charts(one: SpeedSummary) -> Iterator[Figure]:
-    """Yield charts of response time by speed, for sustained speeds, and of lag, for all trials."""
+    """Yield two charts by speed: response times, and the lag (delay) of the starts of statements.
+
+    The first has only the speeds that the machine kept up with, the second has all trials.  A chart
+    without any point is left out.
+    """
     trials = _trials(one)
     held = [trial for trial in trials if trial.ended is SearchTrial.HELD]
     times = [_of(held, f"replay.response.{p}", p, n) for n, p in enumerate(_PERCENTILES)]
@@ -168,7 +175,10 @@ def _of(trials: Sequence[SpeedTrial], metric: str, name: str, color: int) -> Cur
 
 
 def _marks(one: SpeedSummary, low: float, high: float) -> Iterator[Curve]:
-    """Yield vertical lines at the required speed and the highest sustained one, `low` to `high`."""
+    """Yield vertical lines at the required speed and at the highest sustained one, if any.
+
+    The lines go from `low` to `high` on the vertical axis.
+    """
     yield straight("required", [1.0] * 2, [low, high], color=4, dash=2)
     if one.verdict.multiple is not None:
         ends = [one.verdict.multiple] * 2
@@ -180,7 +190,7 @@ Side = tuple[str, FitVerdict]
 
 
 def line_up(sides: Sequence[Side]) -> Section:
-    """Return a section that lines up verdicts on one machine, with a column for each source."""
+    """Return a section with several verdicts on one machine, in a table with a column for each."""
     verdicts = [verdict for _, verdict in sides]
     rows = [
         ["verdict", *(one.fit.value for one in verdicts)],
@@ -196,7 +206,10 @@ def line_up(sides: Sequence[Side]) -> Section:
 
 
 def _resource(one: FitVerdict, name: str) -> str:
-    """Return how many times the requirement a resource has, and its verdict; "-" if unknown."""
+    """Return the machine's amount of a resource as a multiple of the required, and the verdict.
+
+    It is "-" if the verdict does not have this resource.
+    """
     row = next((row for row in one.rows if row.resource == name), None)
     return "-" if row is None else f"{sizing.times(row)}, {row.fit.value}"
 

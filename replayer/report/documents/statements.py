@@ -1,4 +1,4 @@
-"""The sections that displays of steps add, such as the statements of a replay."""
+"""The sections that a step's module `display` defines, such as the statements of a replay."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,7 +25,10 @@ def sections(sides: Sequence[Side], *, most: int, width: int) -> Iterator[Sectio
 
 
 def of_run(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list[Part]]]:
-    """Yield (step's name, parts) for each step of a run whose display defines sections."""
+    """Yield (step's name, parts) for each step of a run whose module `display` defines sections.
+
+    A table has at most `most` rows, and a text is cut to `width` characters.
+    """
     for name, found in step_layout.own_sections(run, most=most, width=width):
         parts: list[Part] = []
         for one in found:

@@ -1,6 +1,6 @@
-"""The layout of a step's results, as the display of the step defines it.
+"""The layout of a step's results, as the module `display` in the step's folder defines it.
 
-The results of a step without a display are listed by their kinds: measurements, tables, facts.
+The results of a step without that module are listed by their kinds: measurements, tables, facts.
 """
 
 import re
@@ -33,9 +33,10 @@ UNLIKE_A_STEPS = (LookupError, TypeError, ValueError, ArithmeticError, Attribute
 
 
 def of(result: StepResult) -> Form:
-    """Return how a step's display shows a result; an empty Form if the step has no display.
+    """Return the lines that a report shows first for a result, from the step's module `display`.
 
-    If the display fails, the form is a sentence about the error.
+    The Form is empty if the step has no such module.  If the module fails, the Form has one
+    sentence about the error.
     """
     display = registry.part("steps", result.step, "display")
     if display is None:
@@ -52,9 +53,9 @@ def of(result: StepResult) -> Form:
 
 
 def own_sections(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list[Part]]]:
-    """Yield (step's name, parts) for each step whose display defines sections.
+    """Yield (step's name, parts) for each step whose module `display` defines sections.
 
-    The parts are of the last finished repeat of the step in the run. A table has at most `most`
+    The parts are of the last finished repeat of the step in the run.  A table has at most `most`
     rows, and a text is cut to `width` characters.
     """
     last = {step.name: step for step in run.steps if step.status is Status.DONE}
@@ -71,7 +72,10 @@ def own_sections(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list
 
 
 def parts(part: Part, result: StepResult) -> Iterator[document.Part]:
-    """Yield what a document shows for one part of a Form; nothing for a fact that is missing."""
+    """Convert one part of a Form, as a step's module `display` defines it, to parts of a document.
+
+    Nothing is yielded for a fact that the result does not have.
+    """
     match part:
         case Sentence() | Verbatim():
             yield part
@@ -101,16 +105,20 @@ def percentiles(latency: Latency) -> str | Texts:
 
 
 def group(measurement: Measurement) -> str:
-    """Return the words that a group of metrics shares: `latency` for sessions.latency.p99.9.
+    """Return the middle words of a metric's name, which a group of metrics shares.
 
-    It is "" for a metric of one word after the step's name.
+    They are between the kind of the step and the last word: `latency` for sessions.latency.p99.9.
+    It is "" for a metric of one word after the kind of the step.
     """
     parts = _LEAF.fullmatch(_within(measurement))
     return parts["group"] if parts else ""
 
 
 def leaf(measurement: Measurement) -> str:
-    """Return the last word of a metric's name: `p99.9` for sessions.latency.p999 or .p99.9."""
+    """Return the last word of a metric's name: `p99.9` for sessions.latency.p99.9.
+
+    The spelling p999 in a name gives `p99.9`, too.
+    """
     parts = _LEAF.fullmatch(_within(measurement))
     return _CLOSE.sub(r"\1.\2", parts["leaf"]) if parts else measurement.metric
 

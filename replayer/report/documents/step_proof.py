@@ -33,9 +33,10 @@ def of_result(result: StepResult) -> Iterator[Part]:
 
 
 def of_repeats(results: Sequence[StepResult]) -> Iterator[Part]:
-    """Yield sentences on how cold the data of the repeats was, and the medians of their ledgers.
+    """Yield sentences that summarise the repeats: how cold their data was, where blocks came from.
 
-    For repeats that are not as requested, a sentence with a bad tone follows.
+    The rates of each origin (shared buffers, page cache, device) are medians of the repeats.  For
+    repeats that are not as requested, a sentence with a bad tone follows.
     """
     colds = [result.cold for result in results if result.cold is not None]
     ledgers = [result.ledger for result in results if result.ledger is not None]
@@ -91,7 +92,11 @@ def _cold_words(result: StepResult) -> str:
 
 
 def _delivered(cold: Cold, size: int) -> str:
-    """Return bytes with their share of the files' size on the disk; from 10 on, as a multiple."""
+    """Return a number of bytes as text, with its ratio to the bytes of the files on the disk.
+
+    The ratio is in percent, or `N times as much` if it is 10 or more.  It is left out if the files
+    have no bytes.
+    """
     stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
     if not stored:
         return show_size(size)
@@ -101,9 +106,9 @@ def _delivered(cold: Cold, size: int) -> str:
 
 
 def _shared(cold: Cold) -> str:
-    """Return words on how many of the device's bytes the reading processes got.
+    """Return words on how many of the device's bytes went to the processes that read for the step.
 
-    Returns "" if other programs got almost none, or if this is not known.
+    Returns "" if programs outside the step got almost none of the bytes, or if this is not known.
     """
     own, device = cold.own_bytes, cold.device_bytes
     if own is None or device is None or device - own < _OTHERS * device:
@@ -130,7 +135,11 @@ def _ledger_words(result: StepResult) -> str:
 
 
 def _layers(layers: Sequence[float | None], verdict: str, ratio: float | None) -> str:
-    """Return a line with the reads per second from each layer, followed by the verdict."""
+    """Return a line: reads per second from shared buffers, page cache and device, and `verdict`.
+
+    `layers` has the three rates; None is a rate that is not known.  `ratio` is device reads / all
+    reads, and is left out if it is None.
+    """
     names = ("shared-buffer hits", "page-cache hits", "device reads")
     rates = [f"{name} {_per_second(value)}" for name, value in zip(names, layers, strict=True)]
     end = "" if ratio is None else f" (ratio {ratio:.3f})"

@@ -17,7 +17,10 @@ class Trust(StrEnum):
 
 @dataclass(frozen=True)
 class Proof:
-    """A check of a step's figures, and whether its result is good."""
+    """A check of a step's figures, such as where its blocks came from, and its result.
+
+    `good` is True if the result is as it should be.
+    """
 
     text: str
     good: bool = True
@@ -49,7 +52,7 @@ class StepSummary:
 
 @dataclass(frozen=True)
 class Remark:
-    """A remark about the figures."""
+    """A remark in a report: something that was not as requested, or advice."""
 
     text: str
     loud: bool = False

@@ -97,13 +97,16 @@ def alike(
 
 
 def reasons_of_end(run: Run) -> list[str]:
-    """Return the reasons of steps that are also the run's error; [] if no step ended the run."""
+    """Return the reasons of steps that contain the run's error, or that the run's error contains.
+
+    A report shows these only once.  The list is empty if no step caused the error.
+    """
     error, reasons = run.error, [step.reason for step in run.steps if step.reason]
     return [reason for reason in reasons if error and (reason in error or error in reason)]
 
 
 class _Deviation(NamedTuple):
-    """Something in a run that was not as requested."""
+    """A step that was not finished, or whose data was not as cold or placed as requested."""
 
     step: str
     text: str
@@ -134,7 +137,11 @@ def _deviations(run: Run) -> Iterator[_Deviation]:
 
 
 def _furthest(results: Sequence[StepResult]) -> Cold | None:
-    """Return the Cold that differs most from the requested one; None if all are as requested."""
+    """Return the record of coldness that differs most from the request.
+
+    For a cold read it is the one with most data in memory, for a hot read the one with least.
+    Returns None if all results are as requested.
+    """
     colds = [result.cold for result in results if result.cold is not None and is_not_cold(result)]
     hot = any(cold.asked is Temperature.HOT for cold in colds)
     chosen = min if hot else max
@@ -182,7 +189,10 @@ def _line(
 
 
 def _brief(done: Sequence[StepResult]) -> Brief:
-    """Return a step in few words, with the medians of its repeats."""
+    """Return a step in few words: its action, its main results and its proof.
+
+    Numbers of a repeated step are medians of its finished repeats, `done`.
+    """
     first = done[0]
     known = {
         m.metric: [value for one in done if (value := one.value(m.metric)) is not None]
@@ -249,9 +259,9 @@ def value_of(measurement: Measurement) -> str:
 
 
 def _is_named_by_unit(measurement: Measurement) -> bool:
-    """Return whether the metric's name ends in its unit, as `walk.files` in files does.
+    """Return whether the last word of a metric's name is its unit, as `walk.files` in files.
 
-    This is never so for bytes, which are printed in another unit, such as GiB.
+    It is always False for bytes, which are printed in another unit, such as GiB.
     """
     unit = measurement.unit
     return unit != "bytes" and unit.lower() == step_layout.leaf(measurement).lower()
@@ -284,9 +294,12 @@ def _proofs(results: Sequence[StepResult], done: Sequence[StepResult]) -> Iterat
 
 
 def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
-    """Return the share in memory before a cold read, or the bytes that a hot read got from disk.
+    """Return a short proof of how cold or hot the data of a step's finished results was.
 
-    If not `good`, return what differs from the request.  It is "" if a ledger has the proof.
+    For a cold read, it is the share of the files in memory before, or the share that came from no
+    disk.  For a hot read, it is the bytes that came from the disk.  It is "" if a ledger (the
+    counts of reads by origin) has the proof.  If not `good`, the result is what differs from the
+    request.
     """
     if not good:
         return counted([text for one in done if (text := other_than_asked(one))])
@@ -303,9 +316,10 @@ def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
 
 
 def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
-    """Return how many device reads there were for each block that was not in the buffers.
+    """Return a short proof of where blocks came from: device reads per block not in the buffers.
 
-    If not `good`, what differs from the request stands before it.
+    If this ratio is not known, the words are `blocks from the buffers` or `disk not counted`.  If
+    not `good`, words on what differs from the request are put before it.
     """
     ledgers = [one.ledger for one in done if one.ledger is not None]
     ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
@@ -319,7 +333,11 @@ def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
 
 
 def _needed_no_disk(ledgers: Sequence[Ledger]) -> bool:
-    """Return whether the device's reads are known and almost all blocks were in the buffers."""
+    """Return whether almost all blocks were in the server's buffers, so that no disk was needed.
+
+    It is True only if, in all ledgers, the device's reads were counted and the verdict is
+    "buffered".
+    """
     return all(
         ledger.device_reads is not None and ledger.verdict is ReadOrigin.BUFFERED
         for ledger in ledgers
@@ -339,7 +357,10 @@ def _cold(colds: Sequence[Cold]) -> str:
 
 
 def missing(colds: Iterable[Cold]) -> float:
-    """Return the largest share of a cold read that came from no device; 0 if negligible."""
+    """Return the largest share, from 0 to 1, of a cold read's data that no device delivered.
+
+    It is the largest of all records in `colds`, and 0 if it is negligible.
+    """
     largest = 0.0
     for cold in colds:
         stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
@@ -373,7 +394,10 @@ def _closes(made: Account) -> Proof:
 
 
 def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
-    """Return the remarks: first everything that was not as requested, then advice, each once."""
+    """Return the remarks, each once: first everything that was not as requested, then advice.
+
+    A remark that several runs have counts them.
+    """
     loud: dict[str, Remark] = {}
     quiet: dict[tuple[str, ...], Remark] = {}
     for run in runs:
@@ -423,7 +447,10 @@ def _count(points: dict[Kind, Remark], key: Kind, point: Remark) -> None:
 
 
 def _key(advice: Advice) -> tuple[str, ...]:
-    """Return a key that is the same for advice that differs only in numbers and examples."""
+    """Return a key that is the same for advice that differs only in numbers and examples.
+
+    Such advice of several runs becomes one remark.
+    """
     found = advice.found.removeprefix(", ".join(advice.steps))
     return _VARYING.sub("#", found), _VARYING.sub("#", advice.todo)
 
@@ -460,7 +487,10 @@ def engine(run: Run) -> str:
 
 
 def cluster(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield (label, hosts) of the clients and of the database; "" if one host did all."""
+    """Yield ("clients", names of the client hosts) and ("database", its host), as texts.
+
+    A text is "" if the run did not have other hosts for this.
+    """
     hosts, database = run.cluster.get("hosts"), run.cluster.get("database")
     yield "clients", lines(hosts) if isinstance(hosts, tuple) else ""
     yield "database", sanitize(database or "")

@@ -1,4 +1,7 @@
-"""The uses of a step's time, in one line of plain words, from its account."""
+"""The uses of a step's time in one line of plain words, such as `60% CPU · 30% other waits`.
+
+They are taken from the step's account, which divides the time of its sessions into parts.
+"""
 
 from collections.abc import Iterator
 
@@ -34,8 +37,8 @@ def sentence(result: StepResult) -> str:
     """Return one line with the largest shares of a step's time, the largest first.
 
     At most three shares are named, each of at least 3 percent.  If the waits were not observed, the
-    line has the CPU time only, as a number of cores.  Return "" if `account` is None: then the
-    step's time was not watched.
+    line has the CPU time only, as a number of cores.  Returns "" if the step's time was not
+    watched: then its `account` is None.
     """
     made = result.account
     if made is None:
@@ -62,7 +65,10 @@ def _cores(made: Account) -> str:
 
 
 def _busy(result: StepResult, made: Account) -> str:
-    """Return what most CPU time was spent on, in parentheses; "" if nothing is prominent."""
+    """Return words in parentheses on what used most of the CPU time: kernel work or a function.
+
+    It is "" if neither used enough of it.
+    """
     words = [*_kernel(made), *_function(result.profile)]
     return f" ({words[0]})" if words else ""
 

@@ -53,10 +53,10 @@ def judged(row: MetricRow, comparison: Comparison) -> str:
 
 
 def limits(row: MetricRow) -> str:
-    """Return a row's interval in words; an end of 1,000 or more is shown as "over 1,000".
+    """Return a row's 95 percent interval in words; an end of 1,000 or more is "over 1,000".
 
-    It is "" if the verdict is unclear although the interval excludes 1: the interval would
-    contradict the verdict, so it is in the note of `judged` instead.
+    It is "" if the interval excludes 1 although the verdict is unclear, because it would contradict
+    the verdict.  Then `judged` has the interval in its notes instead.
     """
     return "" if row.alone else _interval(row)
 

@@ -50,7 +50,11 @@ def document(
     charts: Sequence[Chart],
     series: Sequence[Any],
 ) -> str:
-    """Return a self-contained HTML page; `body` has an element for each chart, made by `figure`."""
+    """Return a self-contained HTML page with a title, head and body.
+
+    `charts` and `series` are the data that the page's script draws.  `body` has an element for each
+    chart, made by `figure`.
+    """
     return Template(scripts.part("page.html")).substitute(
         title=escaped(title),
         style=scripts.part("page.css"),
@@ -102,7 +106,10 @@ def figure(chart: Chart) -> str:
 
 
 def watched(title: str, *, hidden: bool = False) -> Iterator[str]:
-    """Yield the element in which the script draws a series, and the controls to select a series."""
+    """Yield the HTML of the time-series chart: heading, controls to select a repeat, empty figure.
+
+    The page's script fills the figure.  With `hidden`, the controls are not shown.
+    """
     yield f'<h2 id="series-title">{escaped(title)}</h2>'
     yield f'<div class="choice"{" hidden" if hidden else ""}>'
     yield (

@@ -65,7 +65,10 @@ class Conversation(Protocol):
         ...
 
     def tell(self, event: Event) -> None:
-        """Take an event of the run; other programs that watch the run get it, too."""
+        """Take an event of the run, such as the start of a step, to show it or to ignore it.
+
+        Other programs that watch the run get the same event.
+        """
         ...
 
 

@@ -139,9 +139,9 @@ def _took(run: StoredRun) -> str:
 
 
 def _headline(run: StoredRun, metric: str) -> str:
-    """Return a run's headline in one line; if its file has none, its leading metrics.
+    """Return a run's headline in one line; if its file has none, its main metrics.
 
-    The value of `metric` stands before it.
+    If `metric` is given, its value stands before the headline.
     """
     leading = [(name, show(number, unit)) for name, number, unit in run.leading]
     answer = run.headline or "; ".join(

@@ -93,7 +93,12 @@ class RunOutput:
             yield self.telling
 
     def told(self, run: Run, path: Path | None) -> None:
-        """Report the steps of a run that are new since the last call."""
+        """Report the steps of a run that ended since the last call.
+
+        They are reported as events and, with --verbose, also as lines.
+
+        `path` is the run's result file; None if it has none.
+        """
         if self._steps is None:
             self._begun(run, path)
         if run.host and (about := publisher.about(run)) != self._about:
@@ -138,9 +143,10 @@ class RunOutput:
             self._conversation.say(text)
 
     def ended(self, run: Run, path: Path | None, left: str, *, seen: bool = False) -> None:
-        """Print the result's path, and `left`: what stays on a server that is not replayer's.
+        """Report the end of the run as an event, and print the result's path and `left` on stderr.
 
-        With `seen`, both are on the screen that is printed at the end, and are not printed here.
+        `left` is a sentence on what replayer left on a server that it did not start.  With `seen`,
+        nothing is printed, because the final screen of the run has both.
         """
         if left:
             self.telling.tell(MessageEvent(text=left))
@@ -166,7 +172,10 @@ def line(step: StepEnded) -> str:
 
 
 def _without_end(step: StepEnded) -> StepEnded:
-    """Return a step without its reason if that ended the run: it is the last line on stderr."""
+    """Return the step without its reason, unless it was done or skipped.
+
+    The reason of a step that ended the run is the last line on stderr, and must not appear twice.
+    """
     kept = step.status in {Status.DONE.value, Status.SKIPPED.value}
     return step if kept else step.model_copy(update={"reason": ""})
 

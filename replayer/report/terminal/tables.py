@@ -145,9 +145,9 @@ class NumberTable:
         return table
 
     def _is_too_wide(self, widths: Sequence[int], room: int, gap: int) -> bool:
-        """Return whether some column is too wide even if only the first column is next to it.
+        """Return whether some column does not fit, even if only the first column is next to it.
 
-        If the last column is wrapped, all columns must fit next to each other.
+        If the last column holds wrapped sentences, all columns must fit next to each other.
         """
         if self.is_last_folded:
             return sum(widths) + gap * (len(widths) - 1) > room
@@ -170,9 +170,9 @@ def style_verdict(cell: str) -> str:
 
 
 def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iterator[list[int]]:
-    """Yield lists of indices of columns that fit next to each other, one list for each table.
+    """Split columns into tables that fit into `room`; yield the column indices of each table.
 
-    With `repeat`, each table begins with the first column.
+    `gap` is the space between two columns.  With `repeat`, each table begins with the first column.
     """
     begin = [0] if repeat else []
     chosen: list[int] = []
@@ -258,7 +258,7 @@ def indented(items: Iterable[tuple[str, str | Text | Flow]]) -> Padding:
 
 @dataclass(frozen=True)
 class ShareColumns:
-    """Rows of (share, class of process, name), in two columns if no row must be cut for that."""
+    """Rows of (share, class of process, name), in two columns if all rows fit into them uncut."""
 
     rows: Sequence[Sequence[str]]
 
