@@ -36,7 +36,10 @@ def _uniform(number: int, seconds: float) -> Iterator[npt.NDArray[np.int64]]:
 def _poisson(
     number: int, seconds: float, random: np.random.Generator
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Draw the number of starts in each second, then the time of each within its second."""
+    """Yield the starts of one second after the other, in nanoseconds since the window's begin.
+
+    For each second, first draw how many starts it has, then the time of each of them.
+    """
     begin, left = 0.0, number
     while begin < seconds:
         end = min(seconds, begin + _CHUNK_SECONDS)

@@ -158,7 +158,11 @@ def _session(job: ClientJob, names: Sequence[str]) -> WireSession:
 
 
 def intended_starts(job: ClientJob) -> "array[int]":
-    """Return the starts of a job's statements in ns since the window's begin, latest first."""
+    """Return the intended starts of a job's statements, latest first, in ns.
+
+    They count from the window's begin.  Return an empty array for a closed loop, which has no
+    intended starts.
+    """
     if job.rate is None:
         return array("q")
     random = np.random.Generator(np.random.PCG64([job.seed, job.stream, 0]))
@@ -265,11 +269,17 @@ class _Clients:
                 self._tell(now, _NEVER)
 
     def _next_start(self) -> int:
-        """Return the next intended start as a clock time in ns, _NEVER if none is left."""
+        """Return the next intended start as a time of the monotonic clock in ns, and remove it.
+
+        Return _NEVER if none is left.
+        """
         return self._begin + self._times.pop() if self._times else _NEVER
 
     def _look_ahead(self, idle_ns: int) -> None:
-        """Draw the next requests if the idle time is long enough."""
+        """Draw the next requests now, if the process is idle for long enough.
+
+        `idle_ns` is the idle time.  The drawing then delays no statement.
+        """
         if idle_ns > _AHEAD_NS and not self._ahead:
             self._ahead = self._requests.batch()
 
@@ -282,7 +292,7 @@ class _Clients:
         self._sessions[number].send_prepared(place, payload)
 
     def _take(self, events: list[tuple[int, int]]) -> None:
-        """Receive the answers that have arrived."""
+        """Receive answers from the connections with an event, and record each complete answer."""
         done = self._seen = time.monotonic_ns()
         for fd, _ in events:
             number = self._by_fd[fd]
@@ -300,7 +310,10 @@ class _Clients:
             self._records = array("q")
 
     def _tell(self, now: int, due: int) -> None:
-        """Report the progress; called once a second."""
+        """Report the progress, and set the time of the next report.
+
+        `now` is the time in ns; `due` is the intended start that comes next or is late.
+        """
         self._next_report = now + _REPORT_NS
         completed = self._completed + len(self._records) // Tallying.FIELDS
         seconds, behind = (now - self._begin) / 1e9, max(0, now - due) / 1e9

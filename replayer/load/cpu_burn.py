@@ -46,7 +46,7 @@ _TRIAL = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """The result of the calibration, which runs before the window."""
+    """The result of the calibration: the units to burn for each statement, and the CPU reached."""
 
     units: float
     """Units for each statement."""
@@ -114,7 +114,7 @@ def calibrate(asked: LevelRequest, context: Context, database: Database) -> Burn
 
 
 def _at_a_rate(asked: LevelRequest) -> LevelRequest:
-    """Return the request of the level at which a statement's CPU is measured."""
+    """Return a request like `asked`, but at the rate at which a statement's CPU is measured."""
     rate = asked.mix.cpu_rate or asked.rate
     assert rate is not None, "it is asked of loads that have one"
     return replace(
@@ -131,9 +131,11 @@ def _at_a_rate(asked: LevelRequest) -> LevelRequest:
 def _sustained(
     asked: LevelRequest, wanted: float, context: Context, database: Database
 ) -> LevelResult:
-    """Measure a level; if its rate is not sustained, measure it without a rate or at lower rates.
+    """Measure a level; if its rate is not sustained, measure it again at a lower one or at none.
 
-    The rate is halved, up to _HALVINGS times, if a statement is to cost less than _LONG.
+    Return the last result.  The rate is halved, up to _HALVINGS times, if a statement is to cost
+    less CPU than _LONG.  If not, the level is measured without a rate.  `wanted` is the CPU that a
+    statement is to cost, in seconds.
     """
     level = measure_level(asked, context, database)
     for _ in range(_HALVINGS):
@@ -147,7 +149,11 @@ def _sustained(
 def _rounds(
     first: Burn, asked: LevelRequest, context: Context, database: Database
 ) -> Iterator[Burn]:
-    """Yield a result for each corrected number of units, until the cost is close enough."""
+    """Measure again and again, and correct the number of units each time, until the cost is right.
+
+    Yield the result of each measurement.  End when the cost is close enough, or after _ROUNDS of
+    them.
+    """
     now = first
     wanted, bare = first.wanted_seconds, first.bare_seconds or 0.0
     for _ in range(_ROUNDS):
@@ -194,7 +200,10 @@ def _probed(done: Sequence[StepResult], metric: str) -> float | None:
 
 
 def _unit(point: LevelRequest, context: Context, database: Database) -> float:
-    """Return the seconds that a unit costs: compare reads of one row with few and many units."""
+    """Return the seconds that a unit of CPU burning costs.
+
+    They are found by statements that read one row and burn no, few or many units.
+    """
     none = measure_level(point, context, database)
     few = measure_level(replace(point, burn=_TRY), context, database)
     rough = max(1e-9, (few.service.mean_ns - none.service.mean_ns) / 1e9 / _TRY)
@@ -207,7 +216,7 @@ def _unit(point: LevelRequest, context: Context, database: Database) -> float:
 
 
 def _cost(level: LevelResult) -> float | None:
-    """Return the server's CPU seconds per statement, None if they cannot be seen."""
+    """Return the server's CPU seconds for each statement; None if they are not known."""
     done = sum(level.counts.values())
     if level.use.server is None or not done:
         return None

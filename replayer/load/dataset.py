@@ -26,7 +26,10 @@ INSERTED = "pgio0"
 
 @contextlib.contextmanager
 def serving(settings: Mapping[str, str], context: Context) -> Iterator[None]:
-    """Run the server with these settings for the `with` block, if it is replayer's own."""
+    """Run the server with these settings while the `with` block runs.
+
+    A server that is not replayer's own keeps its settings, and a note reports that.
+    """
     if context.server.can_stop:
         with context.server.settings(settings):
             yield
@@ -71,7 +74,10 @@ def place_for_inserts(database: Database) -> Iterator[None]:
 
 
 def _load(database: Database, wanted: TableSet, context: Context, why: str) -> float:
-    """Drop the existing tables and load them anew; return the seconds."""
+    """Drop the existing tables and load them anew; return the seconds that this took.
+
+    `why` is the reason in words, for the progress display.
+    """
     began = time.monotonic()
     context.progress.say(f"loading {wanted.tables} tables of {wanted.rows:,} blocks: {why}")
     pgio.drop(database)

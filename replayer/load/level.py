@@ -82,7 +82,7 @@ _DRAWINGS = 1_000_003
 
 @dataclass(frozen=True)
 class LevelRequest:
-    """A request to measure one level."""
+    """A request to measure one level of a load: a number of sessions, with or without a rate."""
 
     sessions: int
     seconds: float
@@ -118,7 +118,10 @@ class LevelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The delay of the statements that were due in one second of the window, in seconds."""
+    """The lags of the statements that were due in one second of the window, in seconds.
+
+    A lag is the time from the intended start of a statement to its actual start.
+    """
 
     second: int
     begun: int
@@ -175,12 +178,12 @@ class LevelResult:
 
     @property
     def hit_ratio(self) -> float | None:
-        """Return the share of blocks that were found in the server's buffers."""
+        """Return the share of blocks that were found in the server's buffers; None if not known."""
         return self.activity.hit_ratio
 
     @property
     def lock_waiting(self) -> float:
-        """Return the number of sessions that waited for a lock, on average."""
+        """Return the average number of sessions that waited for a lock."""
         return sum(sessions for wait, sessions in self.waits.items() if wait.startswith("Lock"))
 
     @property
@@ -195,7 +198,7 @@ class LevelResult:
 
 
 def check(asked: LevelRequest, engine: Engine) -> None:
-    """Raise Skip if the engine lacks the statements asked for, or has too many to prepare."""
+    """Raise Skip if the engine lacks the statements asked for, or there are too many to prepare."""
     if asked.by_sort_key:
         check_ranges(engine)
         return
@@ -211,14 +214,17 @@ def check(asked: LevelRequest, engine: Engine) -> None:
 
 
 def check_ranges(engine: Engine) -> None:
-    """Raise Skip if the engine reads no ranges of the step build's table by a sort key."""
+    """Raise Skip if the engine has no statement that reads ranges of the table of the step build.
+
+    Such a statement finds a range of rows by the sort key of the table.
+    """
     engine.needs(_SORTED["range"])
 
 
 def measure_level(asked: LevelRequest, context: Context, database: Database) -> LevelResult:
     """Run one level of load on the database and return its results.
 
-    Raises Skip for an engine without such statements, ReplayerError if the server is lost.
+    Raises Skip for an engine that lacks the statements, ReplayerError if the server is lost.
     """
     check(asked, context.engine)
     with contextlib.ExitStack() as made:
@@ -240,7 +246,7 @@ def measure_level(asked: LevelRequest, context: Context, database: Database) -> 
 
 
 class _Window:
-    """The measuring window of a level, while it lasts."""
+    """The measurement of a level while its clients run."""
 
     def __init__(
         self,
@@ -308,7 +314,10 @@ class _Window:
                 sampled = time.monotonic()
 
     def _tell(self, point: ClientReport) -> None:
-        """Show live figures: the sum of the last report of each process."""
+        """Show live figures of all processes: answers so far, and the longest delay.
+
+        `point` is the new report of one process.
+        """
         self._points[point.number] = point
         done = sum(one.completed for one in self._points.values())
         behind = max(one.waiting_since for one in self._points.values())
@@ -346,10 +355,11 @@ class _Window:
 
 
 def _jobs(asked: LevelRequest, database: Database, hosts: Clients) -> Iterator[ClientJob]:
-    """Yield a job for each process: one for each stream, or several parts of each stream.
+    """Yield the job of each client process.
 
-    The streams are the same wherever the clients run: the parts of a stream together send all of
-    it.
+    The statements are in streams, each with sessions and random numbers for itself.  A stream is
+    sent by one process, or in parts by several.  The parts of a stream together send all of it, so
+    that the load is the same on any hosts.
     """
     streams = _streams(asked)
     processes = streams * _parts(asked, streams, hosts)

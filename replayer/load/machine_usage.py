@@ -25,9 +25,9 @@ _BUSY = ("usr", "nice", "sys", "irq", "soft", "guest", "gnice")
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Use of the resources that the server's cgroups can limit, per second; None if not known.
+    """Use of those resources that the server's cgroups can limit; None if not known.
 
-    All fields except the first are about the data's device.
+    All fields except the first are amounts of the data's device per second.
     """
 
     stopped: float | None = None
@@ -75,12 +75,12 @@ class MachineUse:
 
     @property
     def own_read_bytes(self) -> int | None:
-        """Return the bytes that the server's processes read from devices."""
+        """Return the bytes that the server's processes read from devices; None if not known."""
         return self.own.read_bytes if self.own else None
 
     @property
     def own_write_bytes(self) -> int | None:
-        """Return the bytes that the server's processes wrote to devices."""
+        """Return the bytes that the server's processes wrote to devices; None if not known."""
         return self.own.write_bytes if self.own else None
 
     @property
@@ -112,19 +112,22 @@ class Activity:
 
     @property
     def hit_ratio(self) -> float | None:
-        """Return the share of all blocks that the server found in its own buffers."""
+        """Return the share of blocks found in the server's buffers; None if it read no block."""
         blocks = self.hits + self.reads
         return self.hits / blocks if blocks else None
 
     def rate(self, counted: str) -> float | None:
-        """Return the count in the field `counted` per second; None if it is not known."""
+        """Return a count per second; None if it is not known.
+
+        `counted` is the name of the field with the count, such as `reads`.
+        """
         amount = getattr(self, counted)
         return None if amount is None or self.seconds <= 0 else amount / self.seconds
 
 
 @dataclass(frozen=True)
 class UsageMark:
-    """The machine's counters at one end of a window."""
+    """The machine's counters and those of the server's processes, at one end of a window."""
 
     mark_ns: int
     ticks: Mapping[str, int]
@@ -145,7 +148,10 @@ class Counted:
 
 
 def moment(context: Context) -> UsageMark:
-    """Read the machine's counters now; the sampler's mark is taken last."""
+    """Read the machine's counters now.
+
+    A mark in the sampler's series is set last: it shows the time of this reading.
+    """
     accounts = interference.point(context.host, interference.pids_of(context.server))
     times = processors.ticks(context.host.read(processors.FILE).encode())
     server, pids = context.server.cpu_seconds(), context.server.pids()
@@ -263,7 +269,10 @@ def _granted(
 
 
 def _stopped(before: cgroups.Throttled | None, after: cgroups.Throttled | None) -> float | None:
-    """Return the share of periods in which a CPU quota was used up; None if not known."""
+    """Return the share of periods between two readings in which a CPU quota was used up.
+
+    Return None if it is not known.
+    """
     if before is None or after is None or after.periods <= before.periods:
         return None
     return max(0.0, (after.throttled - before.throttled) / (after.periods - before.periods))

@@ -126,7 +126,7 @@ class WeightedMix(Noun):
 
     @property
     def hot_share(self) -> Hot | None:
-        """Return the hot share of the rows, None if all rows are alike."""
+        """Return the share of the rows that is used more often; None if all rows are used alike."""
         return _hot(self.hot) if self.hot else None
 
     @property
@@ -146,7 +146,7 @@ class WeightedMix(Noun):
             yield kind, 100 * share
 
     def untested(self) -> tuple[str, ...]:
-        """Return the parts of a real load that this mix does not represent."""
+        """Return phrases that name the features of a real load that this mix does not represent."""
         unknown = () if self.cpu else ("the CPU that a statement costs beyond finding its rows",)
         return (*UNTESTED, *unknown)
 
@@ -154,7 +154,7 @@ class WeightedMix(Noun):
 def carried(cpu_seconds: float, speed_there: float, speed_here: float) -> float:
     """Return the CPU seconds here of work that took `cpu_seconds` on another machine.
 
-    The speeds are of one core, by the same probe on both machines (`cpu`: passes a second).
+    The speeds are those of one core, measured by the same probe there and here: higher is faster.
     """
     return cpu_seconds * speed_there / speed_here
 

@@ -7,7 +7,7 @@ KINDS = ("point", "range", "update", "insert", "scan", "compute")
 
 
 class Hot(NamedTuple):
-    """The hot share of the rows, and the share of all accesses that go to these rows."""
+    """The share of the rows that is used more often, and the share of accesses that go to it."""
 
     rows: float
     accesses: float

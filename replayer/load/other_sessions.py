@@ -32,7 +32,10 @@ _Session = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class OthersActivity:
-    """The work of other sessions up to an instant; the key of a session is (process, begin)."""
+    """The work of other sessions from their begin up to an instant.
+
+    A session is identified by its process and its begin.
+    """
 
     sessions: Mapping[_Session, tuple[int, int]]
     """Session -> blocks that it has found and missed in the server's buffers so far."""
@@ -52,7 +55,7 @@ class OthersActivity:
         return frozenset(key for key in self.sessions if self.quiet.get(key, 0.0) < seconds)
 
     def counts(self, session: _Session, before: OthersActivity) -> bool:
-        """Return whether these counters have all blocks of a session up to `before.at`."""
+        """Return whether these counters have all blocks that a session read until `before.at`."""
         if session not in self.sessions:
             return False
         if self.sessions[session] != before.sessions[session]:
@@ -64,7 +67,10 @@ class OthersActivity:
 
 
 def look(database: Database) -> OthersActivity | None:
-    """Return the counters of other sessions; None if the server does not count each session."""
+    """Return the work of other sessions so far, by their counters.
+
+    Return None if the server does not count it for each session.
+    """
     verb = database.engine.verb(_OTHERS)
     if verb is None:
         return None
@@ -115,11 +121,11 @@ def look_counted(
 def work_between(
     before: OthersActivity | None, after: OthersActivity | None, *, known_before: bool = False
 ) -> OtherSessions | None:
-    """Return the work of those other sessions that still exist at the end; None if not counted.
+    """Return what other sessions have read from `before` to `after`; None if it is not counted.
 
-    `known_before` leaves out sessions that are not in `before`.  In a replay these may be
-    replayer's own sessions: they have the captured names, so that nothing else shows whose they
-    are.
+    Only sessions that still exist at the end count.  `known_before` leaves out sessions that are
+    not in `before`.  In a replay these may be replayer's own sessions: they have the captured
+    names, so that nothing else shows whose they are.
     """
     if before is None or after is None:
         return None
@@ -145,7 +151,10 @@ def notes(others: OtherSessions | None, activity: Activity) -> list[str]:
 def notes_of_windows(
     windows: Iterable[tuple[OtherSessions | None, Activity]],
 ) -> list[str]:
-    """Return the note of that window in which other sessions did the largest part of the work."""
+    """Return one note, in a list, on the window in which other sessions had the largest share.
+
+    The share is that of the server's work.  Return [] if it was noticeable in no window.
+    """
     noted = [(others, all_) for others, all_ in windows if others and notes(others, all_)]
     if not noted:
         return []

@@ -20,7 +20,10 @@ _KEYS_PER_STREAM = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The number of rows, and the hot share of them."""
+    """The number of rows, and the share of them that is used more often.
+
+    `hot` is None if all rows are used alike.
+    """
 
     rows: int
     hot: Hot | None
@@ -34,9 +37,9 @@ Request = tuple[int, bytes]
 class StreamPart:
     """The part of a stream of statements that one process sends, if several processes share it.
 
-    The i-th statement of a stream belongs to session i modulo the number of sessions; session j
-    belongs to part j modulo the number of parts.  So all parts together send exactly what one
-    process would, for any number of parts and wherever they run.
+    The statements of a stream go to its sessions in turn, and the sessions to the parts in turn.
+    So all parts together send exactly what one process would, for any number of parts and wherever
+    they run.
     """
 
     number: int = 0
@@ -45,7 +48,10 @@ class StreamPart:
     """Sessions of the whole stream."""
 
     def has(self, first: int, amount: int) -> npt.NDArray[np.bool_]:
-        """Return whether each of `amount` statements, from `first` on, is of this part."""
+        """Return an array that is True for each statement that belongs to this part.
+
+        It is about the `amount` statements of the stream that begin with number `first`.
+        """
         mine = np.arange(first, first + amount) % self.sessions % self.of == self.number
         return np.asarray(mine)
 
@@ -97,7 +103,10 @@ class Requests:
         return list(zip(which.tolist(), payloads, strict=True))
 
     def _draw(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Draw the stream's next requests; return those of this part: statements and parameters."""
+        """Draw the next requests of the whole stream, and return those of this part as two arrays.
+
+        The first has the index of each statement, the second has a row with its parameters.
+        """
         which = np.searchsorted(self._until, self._random.random(_BATCH), side="right")
         which = np.minimum(which, len(self._until) - 1)
         numbers = np.empty((_BATCH, len(PARAMETERS)), np.int64)
@@ -115,7 +124,7 @@ class Requests:
         return which[mine], numbers[mine]
 
     def _packed(self, numbers: npt.NDArray[np.int64]) -> list[bytes]:
-        """Return each row's numbers as packed bytes."""
+        """Return each row of `numbers` as the bytes that the client protocol sends for it."""
         rows, columns = numbers.shape
         prefix = np.frombuffer(self._packing.prefix, np.uint8)
         cells = np.empty((rows, columns, len(prefix) + 8), np.uint8)
@@ -126,7 +135,10 @@ class Requests:
         return [packed[row * width : (row + 1) * width] for row in range(rows)]
 
     def _first_keys(self, spans: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the first key of each request, low enough that its last key exists as well."""
+        """Return the first key of each request, low enough that its last key exists as well.
+
+        `spans` is the number of keys of each request, which follow one another.
+        """
         rows, hot = self._keys.rows, self._keys.hot
         choices = np.maximum(1, rows - spans + 1)
         drawn = self._random.random(_BATCH)
@@ -145,7 +157,11 @@ class Requests:
         inserts: npt.NDArray[np.bool_],
         spans: npt.NDArray[np.int64],
     ) -> None:
-        """Set the parameters of inserts: a rising key, different in each stream, and the bytes."""
+        """Set the parameters of the requests that insert a row: its key, and its number of bytes.
+
+        The keys rise, and no two streams have the same.  `inserts` marks the requests, and `spans`
+        has the bytes.
+        """
         amount = int(inserts.sum())
         numbers[inserts, 0] = np.arange(self._next_key, self._next_key + amount)
         numbers[inserts, 1] = spans[inserts]

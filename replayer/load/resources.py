@@ -58,7 +58,7 @@ gets no processor has not yet read the statement that has arrived."""
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimit:
-    """The capacity of a device, per second, and its source."""
+    """The capacity of a device (per second) or of a CPU quota (in cores), and its source."""
 
     most: float
     source: str
@@ -77,7 +77,7 @@ Ceilings = Mapping[str, DeviceLimit]
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """The waits of sessions with a statement under way, over all samples."""
+    """The waits of sessions with a statement under way, as averages over all samples."""
 
     waits: Mapping[str, float]
     """The server's name of a wait -> average number of sessions in it."""
@@ -126,7 +126,10 @@ def measure_point(
 
 
 def ceilings(context: Context, given: Mapping[str, float | None], granted: Granted) -> Ceilings:
-    """Return resource -> its lowest known limit: given, of the server's cgroup, or by a probe."""
+    """Return resource -> its limit: the lowest of those that are known.
+
+    It may be `given` by the user, be a limit of the server's cgroup, or be found by a probe.
+    """
     candidates = [
         *((name, DeviceLimit(most, "ceiling given")) for name, most in given.items() if most),
         *_limits(context, granted),
@@ -140,7 +143,10 @@ def ceilings(context: Context, given: Mapping[str, float | None], granted: Grant
 
 
 def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, DeviceLimit]]:
-    """Yield the limits of the server's cgroups; none if the server is on another host."""
+    """Yield resource -> limit, as pairs, from the cgroup of the server.
+
+    There are none if the server is on another host.
+    """
     pids = context.server.pids()
     if not pids:
         return
@@ -161,9 +167,10 @@ def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, DeviceLim
 def _probed(
     done: Sequence[StepResult], device: str | None, block_size: int
 ) -> Iterator[tuple[str, DeviceLimit]]:
-    """Yield the highest rates that probes of this run reached on the device.
+    """Yield pairs of a resource (reads or writes) and the highest rate that a probe of it reached.
 
-    Only random direct I/O in blocks of the database's size counts.
+    Only probes of the same run on this device count, with random direct I/O in blocks of the
+    database's size.
     """
     names = {"read": READS, "write": WRITES}
     best: dict[str, DeviceLimit] = {}
@@ -186,9 +193,10 @@ def _probed(
 
 
 def point(level: "levels.LevelResult", known: Ceilings, memory_bytes: int) -> LevelPoint:
-    """Return a level's throughput and its use of each resource, as a point of the load's curve.
+    """Return a level's throughput and its use of each resource.
 
-    `memory_bytes` is the machine's usable memory.
+    That is one point of the curve on which the analysis of the load is based.  `known` has the
+    limits of the resources.  `memory_bytes` is the machine's usable memory.
     """
     waiting = Waiting()
     for moment in level.moments:
@@ -275,7 +283,7 @@ def _processors(use: MachineUse, known: Ceilings) -> Iterator[tuple[str, Resourc
 
 
 def _machine(use: MachineUse) -> ResourceUse:
-    """Return the use of this machine's processors; the clients or the server run on it, or both."""
+    """Return the use of the processors of this machine, on which the clients or the server run."""
     own = (use.client if use.client_here else 0.0) + (use.server or 0.0)
     # Clock ticks are counted at other times than the window's ends.
     busy = min(float(use.processors), max(own, use.busy + use.steal))
@@ -308,9 +316,10 @@ def _device(
 
 
 def standing(queues: Queues | None, in_flight: float) -> dict[WaitReason, float]:
-    """Return the number of sessions in each queue; empty if waits could not be sampled.
+    """Return the average number of sessions in each queue; {} if waits could not be sampled.
 
-    A statement that is under way, but on which the server does not work, is with the clients.
+    `in_flight` is the number of statements under way.  A statement on which the server does not
+    work counts in the queue of the clients.
     """
     if queues is None:
         return {}

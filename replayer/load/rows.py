@@ -10,7 +10,11 @@ from replayer.watch.histogram import Latencies
 
 
 def level_columns(point: LevelPoint, level: LevelResult, times: Latencies | None) -> dict[str, Any]:
-    """Return a level's throughput, times and uses; `times` is None if they have no meaning."""
+    """Return a level's throughput, times and uses as columns of a row.
+
+    `times` has the times of its statements; None if they have no meaning, which leaves their
+    columns empty.
+    """
     use, device = level.use, level.use.device
     seconds = max(1e-9, device.seconds) if device else 1.0
     return {
@@ -39,7 +43,10 @@ def level_columns(point: LevelPoint, level: LevelResult, times: Latencies | None
 
 
 def resource_columns(load: Load) -> dict[str, Any]:
-    """Return columns of a resource: its demand, the throughput it allows, how busy it was."""
+    """Return columns of a resource: its demand, the throughput that it allows, and how busy it was.
+
+    The demand is the amount of the resource that one statement uses.
+    """
     busiest = load.busiest
     interval = busiest if busiest is not None and math.isfinite(busiest.high) else None
     return {

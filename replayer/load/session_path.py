@@ -22,7 +22,10 @@ _NOTHING = DriverStatement(kind="compute", text="", names=(), weight=1.0, span=1
 
 
 def measure_empty(database: "Database") -> float:
-    """Return the median seconds of an empty statement in one session, from send to answer."""
+    """Return the seconds that an empty statement takes in one session: a median.
+
+    The time is from sending it to its answer.
+    """
     with contextlib.closing(driver.connect_session(database.connector())) as session:
         session.prepare((_NOTHING,))
         return statistics.median(_timed(session) for _ in range(_TIMES))

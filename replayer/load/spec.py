@@ -92,7 +92,7 @@ class LoadSpec(StepSpec):
 
 
 class Ready(NamedTuple):
-    """A server that is ready for levels, and a request to adapt."""
+    """A server that is ready for levels, and a request for a level, which a step adapts."""
 
     database: Database
     asked: LevelRequest
@@ -162,7 +162,8 @@ def ready(
 def settings_of(spec: LoadSpec, sessions: int, context: Context) -> dict[str, str]:
     """Return the server settings of a load, as name -> value.
 
-    A default that the user or the workload sets otherwise is left to that setting.
+    A default of the engine is left out if the workload has a setting of that name.  `sessions` is
+    the largest number of sessions at a time.
     """
     keys = context.engine.spec.sessions
     settings = {

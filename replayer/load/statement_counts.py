@@ -32,7 +32,7 @@ def _none() -> Whole:
 
 @dataclass(frozen=True, slots=True)
 class LoadCounts:
-    """Counts of the statements of one process, or of several."""
+    """Counts of the statements of one client process, or of several."""
 
     service: Mapping[str, Latencies] = field(default_factory=dict)
     """Kind of statement -> times from the actual start to the answer."""
@@ -91,7 +91,10 @@ class Tallying:
         self._thread: threading.Thread | None = None
 
     def later(self, records: "array[int]", begin_ns: int) -> None:
-        """Queue records to be counted in the background."""
+        """Queue records of statements, to be counted in a thread.
+
+        The first call starts the thread.  `begin_ns` is the begin of the window.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._count, daemon=True)
             self._thread.start()
@@ -102,14 +105,17 @@ class Tallying:
             self._add(*waiting)
 
     def add(self, records: "array[int]", begin_ns: int) -> None:
-        """Count the last records now, after those that are queued."""
+        """Wait until all queued records are counted, then count these last ones.
+
+        `begin_ns` is the begin of the window.
+        """
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join()
         self._add(records, begin_ns)
 
     def finish(self) -> LoadCounts:
-        """Return the counts of all records, after the last call of `add`."""
+        """Return the counts of all records; call it after `add`."""
         begun, lag_ns, longest_lag_ns, answers = map(_stacked, zip(*self._lags, strict=True))
         return LoadCounts(
             service={kind: recorder.recorded() for kind, recorder in self._service.items()},
@@ -143,7 +149,11 @@ class Tallying:
 
 
 def _by_second(intended: Whole, lag: Whole, done: Whole) -> tuple[Whole, Whole, Whole, Whole]:
-    """Return four series by second: statements begun, sum of lags, longest lag, and answers."""
+    """Return four series with a value for each second of the window.
+
+    They are the statements begun, the sum of their lags, their longest lag, and the answers.  A lag
+    counts in the second of the intended start.  Times are in ns since the window's begin.
+    """
     second = intended // _SECOND
     longest = np.zeros(int(second.max()) + 1, np.int64)
     np.maximum.at(longest, second, lag)
@@ -160,5 +170,5 @@ def _stacked(series: Sequence[Whole]) -> Whole:
 
 
 def _summed(kinds: Sequence[str], parts: Sequence[Mapping[str, Latencies]]) -> dict[str, Latencies]:
-    """Return the histograms of several processes as one for each kind."""
+    """Return the histograms of several processes, added up for each kind of statement."""
     return {kind: Latencies.of(part[kind] for part in parts if kind in part) for kind in kinds}

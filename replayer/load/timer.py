@@ -15,7 +15,7 @@ _SECOND = 10**9
 
 
 class _Spec(ctypes.Structure):
-    """`struct itimerspec`."""
+    """The C structure `struct itimerspec`."""
 
     _fields_ = (
         ("every_s", ctypes.c_long),

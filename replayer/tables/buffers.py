@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 
 def counted(database: "Database", verb: VerbName, column: str) -> tuple[int | None, str]:
-    """Return the number in a column of the verb's only row, and "".
+    """Return a count of what the server has in its buffers, and "".
 
-    If it is not known, return None and the reason.
+    `verb` names the engine's query for it, whose only row has the count in `column`.  If the count
+    is not known, return None and the reason.
     """
     engine = database.engine
     if engine.verb(verb) is None:

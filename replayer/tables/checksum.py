@@ -22,9 +22,10 @@ _WORDS = {"id_sum": "ids", "lastname_sum": "last names", _TIME_SUM: "times"}
 
 
 def expected(database: "Database", built: "BuildState") -> dict[str, int]:
-    """Return name -> sum that the verb table/count must find if the table is intact.
+    """Return name -> sum that a count of the table must find if the table is intact.
 
-    The sum of the times is in it only if the engine reports one.
+    `built` is the progress of its build.  The sum of the times is in it only if the engine reports
+    one.
     """
     sums = sums_after(built.doubling or 0)
     verb = database.engine.verb(_TIMES)
@@ -50,10 +51,10 @@ def sums_after(doublings: int) -> dict[str, int]:
 
 
 def check(counted: "Row", rows: int, sums: Mapping[str, int]) -> None:
-    """Raise ReplayerError if the numbers that table/count found differ from what was built.
+    """Raise ReplayerError if the numbers found by a count of the table are not those of its build.
 
-    Columns that are not a known sum are counts of rows.  Only the sum of the times may be left out:
-    a count without sums may be answered without reading the table.
+    Columns of `counted` that are not a known sum are counts of rows.  Only the sum of the times may
+    be left out: a count without sums may be answered without reading the table.
     """
     for name, number in counted.items():
         if name not in _WORDS and number != rows:

@@ -27,7 +27,7 @@ REPLAYS = "replayer_replay"
 
 
 def remove(database: Database, thing: Thing) -> None:
-    """Remove one thing and strike it from the list.
+    """Remove one table or database (`thing`), and strike it from the list of what replayer made.
 
     Raises Impossible if replayer does not use the thing's name, although it is on the list.  Raises
     ReplayerError with the server's message if the thing cannot be removed or the user has no right

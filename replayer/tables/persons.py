@@ -38,7 +38,7 @@ _AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The layout of the rows; the compression is "" for a layout that has none."""
+    """The layout of the rows, with its compression ("" for none), and the rows of each segment."""
 
     layout: str
     compression: str
@@ -47,7 +47,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class BuildState:
-    """The progress of a build; `doubling` is its last complete doubling, None if there is none."""
+    """The progress of a build of the table.
+
+    `doubling` is the last doubling (a copy of all rows) that is complete; None if there is none.
+    """
 
     shape: Shape
     rows_wanted: int
@@ -142,7 +145,10 @@ def told(
     holes: Mapping[str, str | int] | None = None,
     **parameters: Any,
 ) -> None:
-    """Execute a verb if the engine has it for this layout; otherwise do nothing."""
+    """Execute an operation (verb) of the engine; do nothing if the engine does not have it.
+
+    `holes` are texts to fill into the SQL, and `parameters` are its bound parameters.
+    """
     known_verb = database.engine.verb(verb)
     if known_verb is not None:
         database.execute(known_verb, holes, **parameters)
@@ -163,7 +169,7 @@ def transaction(database: "Database") -> Iterator[None]:
 
 
 def transaction_verbs(engine: "Engine") -> tuple[Verb | None, Verb | None, Verb | None]:
-    """Return the verbs that begin, commit and roll back a transaction.
+    """Return the engine's operations (verbs) that begin, commit and roll back a transaction.
 
     Each of them is None for an engine without transactions: its files of these verbs are empty.
     """

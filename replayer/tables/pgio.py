@@ -51,18 +51,21 @@ class TableSet:
 
     @property
     def names(self) -> list[str]:
-        """Return the tables' names, the same as those of pgio."""
+        """Return the names of the tables, pgio1 to pgioN, which pgio uses, too."""
         return [f"pgio{number}" for number in range(1, self.tables + 1)]
 
     @property
     def mark(self) -> str:
-        """Return the mark that the last statement of a complete load writes to each table."""
+        """Return the text that the end of a load writes to each table: its rows and seed.
+
+        So a table without it was not loaded to its end.
+        """
         return f"{self.rows} rows, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """The properties of one table in the database that decide whether the method can use it."""
+    """Facts about a table in the database; they decide whether the SLOB method can use it."""
 
     name: str
     rows: int
@@ -93,16 +96,20 @@ class TableLayout:
 
 
 def _chance(rows: int) -> float:
-    """Return the largest correlation that a random order may have: 4 standard deviations."""
+    """Return the largest correlation that a random order of the keys may show by chance.
+
+    The correlation is that of the key of a row with its place in the table.  The limit is 4
+    standard deviations, and 0.02 more.
+    """
     # ANALYZE takes a sample of 30,000 rows, and the standard deviation of n random pairs is 1 /
     # sqrt(n).
     return 0.02 + 4 / math.sqrt(min(rows, 30_000))
 
 
 def layout(database: "Database", names: Sequence[str]) -> list[TableLayout]:
-    """Count the rows of those tables that exist, and return the tables' layouts.
+    """Return the layouts of those of the named tables that exist; this counts their rows.
 
-    Return [] for an engine without the verb `slob/layout`, as it has no blocks that rows fill.
+    Return [] for an engine that cannot report a layout, because its rows do not fill blocks.
     """
     if database.engine.verb(_LAYOUT) is None:
         return []
@@ -158,14 +165,14 @@ def refuse_foreign(database: "Database", wanted: TableSet) -> None:
 
 
 def drop(database: "Database") -> None:
-    """Drop every table of the method that replayer made, also those beyond the wanted number."""
+    """Drop every table of the SLOB method that replayer made, whatever number of them is wanted."""
     for name, row in _known(database).items():
         if row["ours"]:
             database.execute(_DROP, {"table": name})
 
 
 def drop_one(database: "Database", name: str) -> None:
-    """Drop one table of the method if it exists and replayer made it."""
+    """Drop one table of the SLOB method if it exists and replayer made it."""
     row = _known(database).get(name)
     if row is not None and row["ours"]:
         database.execute(_DROP, {"table": name})
@@ -176,7 +183,7 @@ def drop_one(database: "Database", name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LoadJob:
-    """The job of one loading session, which takes one table after another from the queue."""
+    """The job of one session that loads tables: it takes one after another from the queue."""
 
     connector: Connector
     tables: tuple["TableJob", ...]
@@ -243,7 +250,10 @@ def _table_job(database: "Database", wanted: TableSet, name: str, made_by: str) 
 
 
 def _permutation(wanted: TableSet, name: str) -> dict[str, int]:
-    """Return the constants of a table's own permutation of keys, drawn from the seed."""
+    """Return the constants by which a load puts the keys of a table in random order.
+
+    They depend only on the seed, the number of rows and the name of the table.
+    """
     bits = max(2, (wanted.rows - 1).bit_length())
     mask = (1 << bits) - 1
     drawn = hashlib.blake2b(f"{wanted.seed} {name}".encode(), digest_size=48).digest()
@@ -328,7 +338,10 @@ class SessionJob:
 
 
 class Slice(NamedTuple):
-    """One slice of a session, by the server's clock in seconds since 1970."""
+    """One slice (a short piece) of a session's work; times are seconds since 1970.
+
+    They are by the server's clock.
+    """
 
     began: float
     ended: float
@@ -340,7 +353,10 @@ class Slice(NamedTuple):
 
 @dataclass(slots=True)
 class SessionResult:
-    """The result of one session; the histograms of latencies are bucket -> number of work units."""
+    """The result of one session.
+
+    A histogram of latencies (`select`, `update`) is bucket -> number of work units.
+    """
 
     number: int
     table: str
@@ -404,7 +420,7 @@ class SessionResult:
 
 
 def merge(into: dict[int, int], buckets: Iterable[tuple[int, int]]) -> None:
-    """Add the amounts of histogram buckets to another histogram."""
+    """Add the amounts in `buckets`, pairs of a bucket and its amount, to the histogram `into`."""
     for bucket, amount in buckets:
         into[bucket] = into.get(bucket, 0) + amount
 
@@ -417,7 +433,7 @@ def _buckets(text: str | None) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The report of a session after a slice: the number of work units done so far."""
+    """A progress report of a session after each slice: the number of work units done so far."""
 
     number: int
     operations: int
@@ -458,7 +474,7 @@ def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult 
 
 
 class _Session:
-    """A session's cursor and what it has done so far."""
+    """The work of one session: its cursor, and its results so far."""
 
     def __init__(self, job: SessionJob, cursor: Any, report: Report | None) -> None:
         self._job = job

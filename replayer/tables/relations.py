@@ -24,12 +24,14 @@ def files(
     holes: Mapping[str, str | int] | None = None,
     **parameters: Any,
 ) -> list[Path]:
-    """Return the sorted paths of all files of the relations that a verb returns.
+    """Return the sorted paths of all files of some tables or indexes.
 
-    The column `path` of the verb names the first file of each, relative to the data directory.
+    `verb` is the engine's query for them: its column `path` has the first file of each, relative to
+    the data directory.  `holes` are texts to fill into its SQL, and `parameters` are its bound
+    parameters.
 
-    Pieces are .1 .2 … (beyond 1 GiB), _fsm, _vm and _init.  The server may remove a file meanwhile.
-    Raises Skip if the folder of a file cannot be read.
+    The further files of each have the endings .1 .2 … (beyond 1 GiB), _fsm, _vm and _init.  The
+    server may remove a file meanwhile.  Raises Skip if the folder of a file cannot be read.
     """
     rows = database.execute(verb, holes, **parameters)
     wanted = [data_directory / row["path"] for row in rows if row["path"]]

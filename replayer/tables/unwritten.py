@@ -26,7 +26,7 @@ _PAUSE_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """Amounts of data not on disk yet; None if not counted, for the reasons in `why`."""
+    """Amounts of data that is not on disk yet; None if not counted, for the reasons in `why`."""
 
     buffers: int | None
     pages_bytes: int | None
@@ -64,10 +64,11 @@ def sync(files: Iterable[Path] | None) -> None:
 def settle(
     database: Database, files: list[Path] | None, why_not: str, *, may_flush: bool
 ) -> tuple[Unwritten, int]:
-    """Wait for the writes in progress; return what is still unwritten, and how often it flushed.
+    """Wait until all is written; return what is still unwritten, and the number of extra flushes.
 
-    It flushes again, a few times, only if `may_flush` is True.  If `files` is None, `why_not` is
-    the reason.
+    A wait ends after about 10 seconds.  As long as something is left, flush the data and wait
+    again, a few times, but only if `may_flush` is True.  If `files` is None, their pages in memory
+    cannot be counted, for the reason `why_not`.
     """
     again, most = 0, _AGAIN if may_flush else 0
     left = _waited_for(database, files, why_not)

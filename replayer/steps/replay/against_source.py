@@ -70,12 +70,16 @@ def record(
 
 
 def slower(table: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the rows of the table `against_source` with the verdict WORSE."""
+    """Return those rows of the table `against_source` whose statements were shown to be slower."""
     return [row for row in table if row["verdict"] == MetricVerdict.WORSE.value]
 
 
 def _times(tally: ReplayCounts) -> dict[int, TimesOfGroups]:
-    """Return index of a fingerprint -> times of its executions that also have one in the log."""
+    """Return, for each fingerprint, the times that can be compared with the log.
+
+    They are of the executions that also have a time in the log, summed by group of sessions.  A key
+    is the index of the fingerprint in the plan of the replay.
+    """
     source, target = by_group(tally.source_ns), by_group(tally.target_ns)
     return {
         place: TimesOfGroups(
@@ -107,7 +111,7 @@ def _ordered(times: Mapping[int, TimesOfGroups], compared: SourceComparison) -> 
 
 
 def _columns(one: Replayed, times: TimesOfGroups, verdict: SourceVerdict) -> dict[str, Any]:
-    """Return the row of a fingerprint, without percentiles.
+    """Return the row of a fingerprint for the table `against_source`, but without percentiles.
 
     Seconds are totals over the executions that succeeded both in the log and in the replay.
     """

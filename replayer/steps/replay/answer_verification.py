@@ -25,7 +25,10 @@ class AnswerVerification:
         self._with_rows = rows
 
     def check(self, client: ReplayClient, record: Record, connection: WireConnection) -> None:
-        """Compare the answer on a connection with the log, and record the statement's result."""
+        """Compare the answer to a statement with the log, and record the result of the statement.
+
+        The answer is on `connection`.
+        """
         code = number_of(connection.sqlstate) if connection.sqlstate else 0
         if record.flags & IMPOSED:
             self._statistics.count(IMPOSED_FAILURES)
@@ -41,9 +44,10 @@ class AnswerVerification:
         self._statistics.write(client, record, code, connection.rows, connection.hash, held_rows)
 
     def judge(self, client: ReplayClient, record: Record, code: int) -> int:
-        """Return the SQLSTATE of an error as a number, and compare it with the log's.
+        """Compare an error in the replay with the log, and note a difference.
 
-        An error that only follows from an earlier one is not compared: its number is below 0.
+        `code` is the SQLSTATE of the error as a number.  Return it unchanged.  An error that only
+        follows from an earlier one is not compared: return -`code` for it.
         """
         if code == _IN_FAILED_TRANSACTION or (code in _MISSING and client.failed):
             return -code
@@ -57,10 +61,10 @@ class AnswerVerification:
         self._statistics.note_first(record, code, client.work.number)
 
     def _hold(self, client: ReplayClient, record: Record, connection: WireConnection) -> int:
-        """Compare the number of rows of an answer with the number in the log.
+        """Compare the number of rows of an answer with the log, and note a difference.
 
-        Return the result of the comparison and the number in the log, packed as `held` does it.
-        Return -1 if the answer has no number of rows.
+        Return the number in the log and the result of the comparison, packed into one number by the
+        function `held`.  Return -1 if the answer has no number of rows.
         """
         logged = record.rows
         if connection.rows < 0:

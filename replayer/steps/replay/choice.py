@@ -46,7 +46,10 @@ class Names:
 
     @classmethod
     def of(cls, key: str, asked: Sequence[str], change: Callable[[str], str] = str) -> "Names":
-        """Return the names in the values of a key, after `change` was applied to each name."""
+        """Return the names that a key of the step gives: those to keep, and those to leave out.
+
+        `asked` are the values of the key.  `change` is applied to each name, without its !.
+        """
         kept = tuple(change(one) for one in asked if not one.startswith("!"))
         excluded = tuple(change(one[1:]) for one in asked if one.startswith("!"))
         return cls(key, kept, excluded)
@@ -55,7 +58,12 @@ class Names:
         return bool(self.kept or self.excluded)
 
     def rank(self, names: Iterable[str], matches: Callable[[str, str], bool]) -> int:
-        """Return the rank of an item that has these names: _KEPT, _EXCLUDED or _OTHER."""
+        """Return how this key judges something that has the names `names`.
+
+        _EXCLUDED: a name to leave out matches.  _KEPT: a name to keep matches, or the key has no
+        name to keep.  _OTHER: no name matches.  `matches` takes one of `names` and a name of the
+        key.
+        """
         known = list(names)
         if any(matches(name, one) for one in self.excluded for name in known):
             return _EXCLUDED
@@ -66,14 +74,18 @@ class Names:
 
 @dataclass
 class _Seen:
-    """The names in a capture among which one key chooses, each with its number of statements."""
+    """The names of one kind (such as users) in a capture, each with its number of statements.
+
+    They show whether a name in a key of the step is wrong: then it matches none of them.
+    """
 
     names: Counter[str] = field(default_factory=Counter)
 
     def unmatched(self, asked: Iterable[str], matches: Callable[[str, str], bool]) -> Iterator[str]:
-        """Yield each of the names `asked` that matches no name of the capture, in quotes.
+        """Yield those of the names `asked` that match no name of the capture, each with a hint.
 
-        The most similar name of the capture follows it, or some of the names if none is similar.
+        A name is in quotes.  Its hint is the most similar name of the capture, or some of its names
+        if none is similar.
         """
         for one in asked:
             if not any(matches(name, one) for name in self.names):
@@ -94,7 +106,10 @@ class _Seen:
 
 
 class Choice:
-    """Decides for each action whether it is replayed, and counts the statements left out."""
+    """Decides for each action whether it is replayed, and counts the statements left out.
+
+    First call `look` with the whole capture, then `keeps` for each action.
+    """
 
     def __init__(self, spec: Spec, wire: str) -> None:
         self._spec, self._wire = spec, wire
@@ -114,11 +129,17 @@ class Choice:
 
     @property
     def asked(self) -> bool:
-        """Return whether the step has at least one of the four keys."""
+        """Return whether the step has one of the keys that choose.
+
+        They are users, applications, fingerprints and tables.
+        """
         return any(True for _ in self._keys())
 
     def look(self, blocks: Iterable[Block]) -> None:
-        """Decide which transactions are replayed; raise Impossible if none is."""
+        """Read the whole capture, and decide which of its transactions are replayed.
+
+        Raise Impossible if none is.
+        """
         for block in blocks:
             for session in block.sessions:
                 self._walk.describe(session)
@@ -146,7 +167,11 @@ class Choice:
                 self._working.add(session.number)
 
     def _rank(self, statement: LoggedStatement) -> int:
-        """Return the rank that a statement gives to its transaction."""
+        """Return how the keys tables and fingerprints judge a statement.
+
+        The result is _OTHER, _KEPT or _EXCLUDED.  A transaction gets that result of its statements
+        which is the last in this order.
+        """
         form = statement.fingerprint
         rank = self._ranks.get(form.number)
         if rank is None:
@@ -204,7 +229,7 @@ class Choice:
             yield self._tables, _matches_table
 
     def _reason(self, session: LoggedSession) -> str:
-        """Return the reason why a session is not replayed; "" if it is replayed."""
+        """Return why the keys users and applications leave out a session; "" if they do not."""
         for names, name, what in (
             (self._users, session.user, "user"),
             (self._applications, session.application, "application"),
@@ -215,7 +240,7 @@ class Choice:
         return ""
 
     def _why_not(self, statement: LoggedStatement) -> str:
-        """Return the reason why a transaction is not replayed."""
+        """Return why the keys tables and fingerprints leave out the transaction of a statement."""
         keys = " and ".join(names.key for names in (self._tables, self._fingerprints) if names)
         unknown = statement.fingerprint.kind == "call" and not _tables(statement, self._wire)
         if self._tables and unknown:
@@ -264,7 +289,10 @@ class _Walk:
     def transaction(
         self, action: Action, statement: LoggedStatement | None, place: CommitPlace
     ) -> tuple[int, bool]:
-        """Return the number of an action's transaction, and whether it has no other action."""
+        """Return the number of an action's transaction, and whether the action is all of it.
+
+        The number counts from 0, in the order in which transactions begin.
+        """
         session = action.session
         number = self._open.get(session)
         inside = number is not None
@@ -286,7 +314,11 @@ class _Walk:
 
 
 def _tables(statement: LoggedStatement, wire: str) -> tuple[str, ...]:
-    """Return the tables of a statement, with a schema if the statement names one."""
+    """Return the names of the tables that a statement reads or changes.
+
+    A name has its schema if the statement has it.  `wire` is the name of the client protocol, which
+    decides how the text is read.
+    """
     form: Fingerprint = statement.fingerprint
     names = fingerprint.tables_of(statement.text, wire)
     last = {name.rpartition(".")[2] for name in names}

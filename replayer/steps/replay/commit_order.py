@@ -53,7 +53,10 @@ _GAP, WHOLE_TABLE, _FIRST_KIND = range(3)
 
 
 def client_number(process: int, who: int, processes: int) -> int:
-    """Return the number that a process's client `who` has among the clients of all processes."""
+    """Return a client's number among the clients of all processes.
+
+    `who` is its number among the clients of the process `process`; both count from 0.
+    """
     return who * processes + process
 
 
@@ -84,7 +87,10 @@ class Shared:
     end: int
 
     def number(self, process: int, who: int) -> int:
-        """Return the number that a process's client `who` has among those of all processes."""
+        """Return a client's number among the clients of all processes.
+
+        `who` is its number among the clients of the process `process`.
+        """
         return client_number(process, who, len(self.bells))
 
     def of(self, number: int) -> tuple[int, int]:
@@ -93,7 +99,7 @@ class Shared:
 
 
 class RowChange(NamedTuple):
-    """The facts about the change of a table at one turn."""
+    """A change of a table in the captured server: its row, if that is known, and its times."""
 
     kind: int
     """WHOLE_TABLE, or what `Sequenced.kind` returns for the columns that choose the row."""
@@ -108,7 +114,7 @@ _NO_CHANGE = RowChange(WHOLE_TABLE, 0, 0, 0)
 
 @dataclass(eq=False)
 class _Changes:
-    """The changes of a table, by turn."""
+    """The changes of one table, as columns: item N of a column is of the change at turn N."""
 
     kinds: "array[int]" = field(default_factory=lambda: array("i"))
     rows: "array[int]" = field(default_factory=lambda: array("q"))
@@ -116,7 +122,7 @@ class _Changes:
     ends: "array[int]" = field(default_factory=lambda: array("q"))
 
     def put(self, turn: int, change: RowChange) -> None:
-        """Note the change at a turn."""
+        """Store the change at a turn, which is its place among the changes of the table."""
         more = turn + 1 - len(self.kinds)
         columns = (self.kinds, self.rows, self.starts, self.ends)
         for column, value in zip(columns, change, strict=True):
@@ -125,9 +131,11 @@ class _Changes:
             column[turn] = value
 
     def waits(self, offset: int) -> npt.NDArray[np.int64]:
-        """Return two columns with what the change at each turn waits for (see _TURN_COLUMNS).
+        """Return the two numbers for each turn that decide how long its change waits.
 
-        `offset` is the offset of the chain's first turn.
+        They are offsets in the shared memory: all turns before the first one must have ended, and
+        the turn at the second one, too.  The second is -1 if there is no such turn.  `offset` is
+        the offset of the chain's first turn.
         """
         kinds = np.frombuffer(self.kinds, np.int32)
         turns = np.arange(len(kinds))
@@ -151,7 +159,11 @@ class _Changes:
 
 
 class Sequenced:
-    """The ranks and turns of a replay, with the client that owns each, collected by the planner."""
+    """Collects the order that a replay must keep, while the replay is planned.
+
+    That is the ranks (places of the ends of transactions in the order) and the turns (places of the
+    changes of each table), each with the client that owns it.
+    """
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, ...], int] = {}
@@ -162,20 +174,23 @@ class Sequenced:
         self._of_turns: dict[int, array[int]] = {}
 
     def ends(self, rank: int, owner: int = _NOBODY) -> None:
-        """Mark a rank whose transaction the client `owner` will end.
+        """Note that the client `owner` will end the transaction of a rank, its place in the order.
 
-        Ranks that are never marked count as ended.
+        Ranks that are never noted count as ended.
         """
         _mark(self._ranks, self._of_ranks, rank, owner)
 
     def kind(self, columns: tuple[str, ...]) -> int:
-        """Return the number that stands for changes that choose their row by these columns."""
+        """Return the number for a set of columns by which changes choose their rows."""
         return self._kinds.setdefault(columns, len(self._kinds) + _FIRST_KIND)
 
     def takes(
         self, chain: int, turn: int, owner: int = _NOBODY, change: RowChange = _NO_CHANGE
     ) -> None:
-        """Mark a turn of a chain at which the client `owner` will make a change."""
+        """Note that the client `owner` will make a change of a table.
+
+        `chain` is the number of the table's chain of changes, and `turn` is the place in it.
+        """
         self._changes.setdefault(chain, _Changes()).put(turn, change)
         owners = self._of_turns.setdefault(chain, array("q"))
         _mark(self._chains.setdefault(chain, bytearray()), owners, turn, owner)
@@ -285,12 +300,13 @@ class Gate:
         self._bytes.close()
 
     def waits(self, who: int, needs: int, chain: int, turn: int) -> bool:
-        """Return whether a client has to wait.
+        """Return whether the client `who` has to wait before its next action.
 
-        If it has to, `released` returns the client once the wait may be over.
+        If it has to, it is remembered, and `released` returns it once the wait may be over.
 
-        `needs` is the number of ranks that must have ended, `chain` and `turn` the client's turn.
-        `needs` or `chain` is -1 if there is nothing to wait for.
+        All transactions with a rank below `needs` must have ended; -1 if the action needs none.
+        `turn` is the turn of the action in the chain `chain`; `chain` is -1 if the action changes
+        no table.
         """
         if needs > self._ended and needs > self._prefix():
             heapq.heappush(self._by_rank, (needs, who))
@@ -313,14 +329,17 @@ class Gate:
         return True
 
     def _note(self, who: int, waits: int) -> None:
-        """Publish to all processes what a client waits for, and since when."""
+        """Publish to all processes what a client waits for, and since when.
+
+        `waits` has the form that is described at _FREE.
+        """
         at = self._shared.number(self._process, who) * _COLUMNS
         if not self._clients[at + _WAITS]:
             self._clients[at + _SINCE] = time.monotonic_ns()
         self._clients[at + _WAITS] = waits
 
     def goes(self, who: int) -> None:
-        """Publish that a client no longer waits, whether or not it was its turn."""
+        """Publish that a client no longer waits: its turn has come, or it was forced to go on."""
         self._clients[self._shared.number(self._process, who) * _COLUMNS + _WAITS] = _FREE
 
     def meet(self, who: int, session: int) -> None:
@@ -352,7 +371,11 @@ class Gate:
         return going
 
     def _edges(self, blocked: Iterable[tuple[int, int]], asked_ns: int) -> dict[int, set[int]]:
-        """Return client -> clients that it waits for, in this order or for locks in the server."""
+        """Return client -> clients that it waits for, over all processes.
+
+        A client waits for another one by the order of commits, or by a lock in the server.  Locks
+        are in `blocked`, as pairs of sessions: the one that waits, and the one that it waits for.
+        """
         known = self._clients
         edges: dict[int, set[int]] = {}
         numbers: dict[int, int] = {}
@@ -380,9 +403,10 @@ class Gate:
         return present
 
     def _owner(self, waits: int) -> int:
-        """Return the client of the first rank or turn that has not ended and that a wait needs.
+        """Return the client that must act next before a wait can end; -1 if there is none.
 
-        Return -1 if there is none.
+        That is the owner of the first rank or turn that the wait needs and that has not ended.
+        `waits` is the wait as a number, in the form that is described at _FREE.
         """
         if waits < 0:
             place, end = -1 - waits, self._shared.size
@@ -395,7 +419,10 @@ class Gate:
         return self._owners[place] if place < end else _NOBODY
 
     def _prefix(self) -> int:
-        """Return how many ranks have ended without a gap; a huge number if all have ended."""
+        """Return the first rank that has not ended: all ranks below it have ended.
+
+        Return 2^62, a number above every rank, if all ranks have ended.
+        """
         first = self._bytes.find(_NEVER, self._ended, self._shared.ranks)
         self._ended = self._shared.ranks if first < 0 else first
         # Ranks after the last marked one have no owner: they count as ended.
@@ -408,9 +435,10 @@ class Gate:
         return self._next[chain]
 
     def end(self, rank: int, chain: int, turn: int) -> None:
-        """Mark the transaction at a rank and the change at a turn of a chain as ended.
+        """Mark a transaction and a change as ended.
 
-        `rank` is -1 for no transaction, and `chain` is -1 for no change.
+        `rank` is the place of the transaction in the order; -1 if none ends.  `turn` is the place
+        of the change in the chain `chain` of a table; `chain` is -1 if no change ends.
         """
         if rank >= 0:
             self._bytes[rank] = 1
@@ -440,7 +468,10 @@ class Gate:
         return free
 
     def ring(self) -> None:
-        """Wake the other processes in which a client waits, if something has ended here."""
+        """Wake the other processes in which a client waits, if a rank or turn has ended here.
+
+        Here means: in this process, since the last call.
+        """
         if self._moved:
             self._moved = False
             for place, bell in self._others:
@@ -457,7 +488,7 @@ class Gate:
         return waiting
 
     def silence(self) -> None:
-        """Reset the eventfd of this process."""
+        """Reset the eventfd of this process, so that the next wake-up is noticed."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.bell)
 

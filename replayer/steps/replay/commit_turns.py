@@ -37,7 +37,11 @@ class LockWaits(Protocol):
         ...
 
     def answers(self) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        """Yield the answers that have come since the last call."""
+        """Yield the answers that have come since the last call.
+
+        An answer has the time at which the query was asked for (monotonic, in ns), and pairs of
+        session numbers in the server: the session that waits, and the session that it waits for.
+        """
         ...
 
     def close(self) -> None:
@@ -87,13 +91,16 @@ class CommitTurns:
             self._lookout.close()
 
     def register(self, poll: select.epoll) -> None:
-        """Register the wake-ups by other processes and the answers to queries with a poll."""
+        """Let `poll` wait for wake-ups by other processes, and for answers to queries."""
         poll.register(self._gate.bell, select.EPOLLIN)
         if self._lookout is not None:
             poll.register(self._lookout.bell, select.EPOLLIN)
 
     def waits(self, client: ReplayClient, record: Record) -> bool:
-        """Return whether a client has to wait for its turn; if so, set its state to WAITING."""
+        """Return whether a client has to wait for its turn before it runs an action.
+
+        If so, set the client's state to WAITING.  `record` is the action.
+        """
         now = self._clock.seen_ns
         if not self._gate.waits(client.number, record.needs, record.chain, record.turn):
             if client.state == WAITING:
@@ -106,12 +113,12 @@ class CommitTurns:
         return True
 
     def end(self, record: Record) -> None:
-        """Mark the transaction and the change that end with an action as ended."""
+        """Mark as ended the transaction and the change of a table that end with an action."""
         self._moved_ns = self._clock.seen_ns
         self._gate.end(record.ends, record.chain, record.turn)
 
     def meet(self, client: ReplayClient) -> None:
-        """Publish to all processes which session in the server a client has now."""
+        """Publish to all processes which session of the server belongs to a client now."""
         connection = client.connection
         self._gate.meet(client.number, 0 if connection is None else connection.session)
 
@@ -132,11 +139,14 @@ class CommitTurns:
         return min(_LOOK_AGAIN, max(1_000_000, self._look_ns - self._clock.seen_ns) / 1e9)
 
     def wake_others(self) -> None:
-        """Wake the other processes in which a client waits, if something has ended here."""
+        """Wake the other processes in which a client waits, if a rank or turn has ended here.
+
+        Here means: in this process, since the last call.
+        """
         self._gate.ring()
 
     def late(self) -> list[int]:
-        """Return the clients that have waited for longer than the timeout, if no action ended.
+        """Return the clients that have waited for longer than the timeout.
 
         While actions end, it returns none: in a slow replay many clients wait for long.
         """
@@ -153,7 +163,10 @@ class CommitTurns:
         client.free_ns = self._clock.seen_ns
 
     def look(self) -> None:
-        """Start a query for lock waits in the server, once a client has waited here for a while."""
+        """Start a query for lock waits in the server, if a client has waited here for a while.
+
+        The wait is one for a turn in the order of commits.
+        """
         now = self._clock.seen_ns
         if self._lookout is None or not self._waiting or now < self._look_ns:
             return
@@ -166,10 +179,11 @@ class CommitTurns:
         self._lookout.ask()
 
     def hear(self, fd: int) -> Iterator[list[int]]:
-        """Handle an event of a descriptor that `register` registered.
+        """Handle a wake-up by another process, or an answer to a query for lock waits.
 
-        For each answer that shows deadlocks, yield the clients to force.  These clients wait for
-        their turn, while others wait in the server for their locks.
+        `fd` is a descriptor that `register` registered, and that has an event.  For each answer
+        that shows deadlocks, yield the clients that must go on before their turn: other clients
+        wait in the server for their locks.
         """
         if fd == self._gate.bell:
             self._gate.silence()

@@ -46,8 +46,8 @@ _LONGEST_PAUSE_NS = 1_000_000_000
 class ConnectionPool:
     """The connections of one process, and the poll that waits for them.
 
-    Without a limit each session has its own connection.  With a limit, a session hands its idle
-    connection on to a session that wants one.
+    Without a limit on connections each session has its own.  With a limit, a session hands its idle
+    connection on to a session that has none and needs one.
     """
 
     def __init__(
@@ -133,7 +133,10 @@ class ConnectionPool:
         return False
 
     def _find_idle(self, client: ReplayClient) -> ReplayClient | None:
-        """Return a client whose connection is idle, if possible one with the same conninfo."""
+        """Return a client whose connection is idle; None if there is none.
+
+        If possible, it has the same conninfo (connection string) as `client`.
+        """
         idle = [
             one
             for one in self.by_fd.values()
@@ -153,8 +156,8 @@ class ConnectionPool:
     def hand_on(self, client: ReplayClient) -> ReplayClient:
         """Give up the idle connection of a client for the client that has waited longest for one.
 
-        Return that other client.  It takes the connection over if both have the same conninfo, and
-        has to connect otherwise.
+        Return that other client.  It takes the connection over if both have the same conninfo
+        (connection string).  If not, the connection is closed, and the other client has to connect.
         """
         other = self.wanting.popleft()
         other.state = DUE
@@ -211,7 +214,11 @@ class ConnectionPool:
         return True
 
     def _refuse(self, client: ReplayClient, refusal: Refused) -> None:
-        """Schedule another attempt a little later, or bar the client for good."""
+        """Handle a refused connection: try again later, or set the client's state to BARRED.
+
+        A client is barred for good if the reason will not pass, or if it has been refused for too
+        long.
+        """
         now = time.monotonic_ns()
         self._statistics.count(REFUSED)
         waited = now - max(client.since_ns, self._clock.answered_ns)
@@ -259,7 +266,7 @@ class ConnectionPool:
                 self._begin_wanting()
 
     def _begin_wanting(self) -> None:
-        """Let the client that has waited longest connect, as the limit has room again."""
+        """Let the client that has waited longest for a connection connect now."""
         other = self.wanting.popleft()
         other.state = RETRYING
         self._timetable.put(other, self._clock.seen_ns)

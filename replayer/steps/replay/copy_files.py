@@ -96,10 +96,11 @@ class CopyFiles:
     def feed(
         self, statement: LoggedStatement | None, *, failed: bool = False, kept: bool = True
     ) -> int | None:
-        """Return the number of the file with a statement's data, NONE or FAILS.
+        """Return the number of the file with the data for a COPY: its index in `descriptors`.
 
-        The number is an index of `descriptors`.  Return None if the statement cannot run: it has no
-        file, and did not fail in the log.  It is then counted as left out if `kept` is True.
+        Return NONE if the statement is no COPY FROM STDIN.  Without a file, return FAILS if the
+        statement `failed` in the log, so that it is made to fail again.  If it had succeeded there,
+        return None: it cannot run.  It is then counted as left out if `kept` is True.
         """
         table = None if statement is None else copied(statement.text)
         if table is None:
@@ -146,7 +147,11 @@ class CopyFiles:
         return place
 
     def _open(self, name: str) -> int:
-        """Open a plain file of the folder; raise Impossible if that fails, or it is a link."""
+        """Open a file of the folder, and return its descriptor.
+
+        Raise Impossible if that fails, if it is a link or no plain file, or if root runs replayer
+        and another user could change it.
+        """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         shown = one_line(name)
         try:

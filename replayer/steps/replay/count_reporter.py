@@ -26,7 +26,7 @@ class CountReporter:
         self._thread.start()
 
     def put(self, uncounted: Uncounted) -> None:
-        """Queue records to be counted and reported."""
+        """Queue records; the thread counts them and sends the report with their counts."""
         self._waiting.put(uncounted)
 
     def finish(self) -> None:

@@ -40,7 +40,10 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return the display of the work that ran, the heaviest fingerprints and the divergences."""
+    """Return the display of what ran, the statements with most server time, and the divergences.
+
+    A divergence is an answer that differs from the log, or from another run.
+    """
     times = "response" if result.value("replay.response.p99") is not None else "service"
     parts = [*sections(result, most=_HEAVIEST, width=_NARROW), *_divergences(result)]
     return Form(
@@ -55,7 +58,10 @@ def form(result: StepResult) -> Form:
 
 
 def _brief(result: StepResult, times: str) -> Brief:
-    """Return a replay in words: how many statements ran, and how fast the server answered."""
+    """Return a replay in words: how many statements ran, and how fast the server answered.
+
+    `times` is the name of the times whose 99th percentile is given, such as `response`.
+    """
     planned = int(result.facts.get("replay.planned") or 0)  # type: ignore[arg-type]
     done = sum(one.executions for one in result.replayed)
     errors = int(result.value("replay.errors") or 0)
@@ -95,9 +101,10 @@ def _server(result: StepResult) -> Iterator[Part]:
 
 
 def sections(result: StepResult, *, most: int, width: int) -> Iterator[Part]:
-    """Yield the server, what ran, and a table of statements, each cut to `width` characters.
+    """Yield the server, what ran, and a table of statements.
 
-    The table has up to `most` statements if the log has durations, else the heaviest ones.
+    If the log has durations, the table compares up to `most` statements with the log, each cut to
+    `width` characters.  If not, it has the statements on which the server worked longest in total.
     """
     yield from _server(result)
     yield _ran(result)
@@ -107,7 +114,10 @@ def sections(result: StepResult, *, most: int, width: int) -> Iterator[Part]:
 
 
 def _against_source(result: StepResult, most: int, width: int) -> Iterator[Part]:
-    """Yield the comparison of statements with the source, and plans of those that got slower."""
+    """Yield a table that compares statements with the log, and the plans of those that got slower.
+
+    Yield nothing if the log has no durations.
+    """
     section = source_display.section(result, most=most, width=width)
     if section is None:
         return
@@ -188,8 +198,8 @@ def _first(rows: Sequence[Mapping[str, Any]]) -> str:
 def _since(row: Mapping[str, Any]) -> float | None:
     """Return the second of the replay at which a divergence first came.
 
-    If that is not known, return the second of the capture at which the part with the divergence
-    begins.  Return None if neither is known.
+    If that is not known, return the begin of the part of the capture that has the divergence, in
+    seconds since the capture's begin.  Return None if neither is known.
     """
     since = row["first_s"] if row["first_s"] is not None else row.get("from_s")
     return None if since is None else float(since)
@@ -215,7 +225,10 @@ def _divergence(row: Mapping[str, Any]) -> list[str]:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield charts of answers a second and of lag over time; each shows the runs of all sides."""
+    """Yield charts of the answers a second and of the lag, over the seconds of a replay.
+
+    Each chart has the curves of all the results in `sides`, to be compared.
+    """
     for name, title, y in (
         ("replay.statements", "replay: answers by time", "per second"),
         ("replay.lag_server", "replay: lag by time, the server's", "s"),

@@ -16,7 +16,7 @@ _SILENT_SECONDS = 0.5
 
 
 class Lookout:
-    """Queries, in its own thread, which sessions of the server wait for locks of which others."""
+    """Asks the server, in a separate thread, which sessions wait for locks of which other ones."""
 
     def __init__(self, job: ReplayJob) -> None:
         assert job.blocked is not None
@@ -29,7 +29,10 @@ class Lookout:
         self._thread: threading.Thread | None = None
 
     def ask(self) -> None:
-        """Start a query for lock waits, unless the answer to an earlier one was not taken yet."""
+        """Start a query for lock waits, and return at once; `answers` yields its result.
+
+        Does nothing if the answer to an earlier query has not been taken yet.
+        """
         if self._under_way:
             return
         if self._thread is None:

@@ -55,7 +55,7 @@ _SECOND = 10**9
 
 @dataclass(frozen=True, eq=False)
 class ReplayWindow:
-    """The measurements of a replay, up to the point where it ended."""
+    """The measurements of a whole replay, or of its part that ran before it was ended."""
 
     schedule: ReplaySchedule
     tally: ReplayCounts
@@ -104,7 +104,7 @@ def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> No
 def _by_fingerprint(
     spec: Spec, schedule: ReplaySchedule, tally: ReplayCounts
 ) -> Iterator[Replayed]:
-    """Yield the results of each fingerprint, the heaviest first."""
+    """Yield the results of each fingerprint, the largest total service time first."""
     executions, service_ns = dict(tally.executions.items()), dict(tally.service_ns.items())
     order = sorted(range(len(schedule.fingerprints)), key=lambda one: -service_ns.get(one, 0))
     heavy = frozenset(order[:_WITH_HISTOGRAM])
@@ -151,7 +151,10 @@ def _by_fingerprint(
 
 
 def _places(schedule: ReplaySchedule, tally: ReplayCounts) -> dict[int, Places]:
-    """Return index of a fingerprint -> sums over its answers, by part and by session."""
+    """Return index of a fingerprint -> digests of its answers, by part and by session.
+
+    A part is one of the PARTS of equal length into which the capture is divided.
+    """
     sessions = by_place(tally.by_session, session=True)
     return {
         fingerprint: Places(part_s=schedule.part_s, parts=parts, sessions=sessions[fingerprint])
@@ -160,7 +163,7 @@ def _places(schedule: ReplaySchedule, tally: ReplayCounts) -> dict[int, Places]:
 
 
 def _of(histograms: Counts, fingerprints: frozenset[int]) -> Counts:
-    """Return the histograms of these fingerprints only."""
+    """Return a copy of the histograms with the keys of these fingerprints only."""
     return histograms.chosen(fingerprints)
 
 
@@ -204,7 +207,10 @@ def _measure_lag(findings: StepRecorder, tally: ReplayCounts, *, timed: bool) ->
 
 
 def _series(context: Context, window: ReplayWindow, *, timed: bool) -> Series:
-    """Return the sampled series, with statements a second, sessions at work and lag."""
+    """Return the series of the sampler, and columns for statements, sessions at work and lag.
+
+    The lag is in it only if `timed` is True: a replay as fast as possible has no lag.
+    """
     answered = dict(window.tally.answered_in.items())
     total, points = 0, [(window.opened_ns, 0.0)]
     for second in range(math.ceil(window.seconds)):

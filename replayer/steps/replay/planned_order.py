@@ -14,12 +14,18 @@ _SHOWN = 60
 
 
 class PlannedOrder:
-    """Collects ends of transactions, turns of changes, and changes in no certain order."""
+    """Collects the order that a replay keeps, while the replay is planned.
+
+    That is the ends of transactions, and the turn of each change among the changes of its table.
+    It also collects changes whose order is not certain.
+    """
 
     def __init__(self, rows: RowKeys | None, coarse_ns: int, *, kept: bool) -> None:
-        """Begin with no action; the log's times may be wrong by `coarse_ns` nanoseconds.
+        """Begin with no action.
 
-        `kept` is True if the replay keeps an order.
+        `rows` finds the row that a change is for; None if rows are not looked for.  The times of
+        the log may be wrong by `coarse_ns` nanoseconds.  `kept` is True if the replay keeps an
+        order.
         """
         self.sequenced = Sequenced()
         self.uncertain = UncertainOrder(rows, coarse_ns)
@@ -43,7 +49,10 @@ class PlannedOrder:
     def _take_turn(
         self, owner: int, record: Record, action: Action, statement: LoggedStatement
     ) -> None:
-        """Note the turn of a change, and the row that it changes if the text shows it."""
+        """Note the turn of a change (its place among the changes of its table).
+
+        Also note the row that it changes, if its text shows that.
+        """
         start_ns, end_ns = action.start_ns, action.start_ns + max(0, action.duration_ns)
         kind, row = WHOLE_TABLE, 0
         writes = statement.fingerprint.writes

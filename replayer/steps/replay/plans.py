@@ -33,9 +33,9 @@ _HERE, _THERE = "here", "in the source"
 
 
 def check(source: str, context: Context) -> None:
-    """Raise Impossible if the source's URL cannot be used for plans.
+    """Raise Impossible if the URL of the source (the captured server) cannot be used for plans.
 
-    That is so for an engine that explains no statements, and for a URL of another wire.
+    That is so if replayer gets no plans from this engine, or if the URL is not one of PostgreSQL.
     """
     if not _explains(context):
         raise Impossible(
@@ -100,9 +100,10 @@ def _examples(capture: ArchiveReader, fingerprints: Sequence[str]) -> dict[str, 
 
 
 def _plans(side: str, url: URL, examples: Mapping[str, Action], context: Context) -> dict[str, str]:
-    """Return fingerprint -> its plan on a server, or the reason why it has none.
+    """Return fingerprint -> its plan on the server at `url`, or the reason why it has no plan.
 
-    If the server is lost, the other fingerprints are missing, and a note has the reason.
+    If the server is lost, the other fingerprints are missing, and a note has the reason.  The note
+    names the server by `side`.
     """
     plans: dict[str, str] = {}
     try:
@@ -130,7 +131,10 @@ def _connected(url: URL) -> Iterator[Any]:
 
 
 def _explained(wire: wires.Wire, connection: Any, action: Action) -> str:
-    """Return the plan of a statement without values, or the reason why it has none."""
+    """Return the server's plan of a statement, or the reason why it has none.
+
+    The values of the statement are removed from the plan.
+    """
     values = [
         None if value is None else value.encode("utf-8", "surrogateescape")
         for value in action.parameters or ()

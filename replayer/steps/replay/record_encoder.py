@@ -40,7 +40,7 @@ _COUNTED = frozenset({"select", "insert", "update", "delete"})
 
 @dataclass(slots=True)
 class PlannedForm:
-    """A fingerprint, and what all of its statements that are to run have in common."""
+    """A fingerprint, and facts that are the same for all of its statements."""
 
     fingerprint: Fingerprint
     place: int
@@ -53,7 +53,10 @@ class PlannedForm:
 
 
 class RecordEncoder:
-    """Makes the records, and collects the fingerprints and prepared statements that they use."""
+    """Makes the records of a replay from the actions of a capture.
+
+    It also collects the fingerprints and the prepared statements that the records use.
+    """
 
     def __init__(self, spec: Spec, wire: wires.Wire, span_ns: int) -> None:
         self.forms: dict[int, PlannedForm] = {}
@@ -78,10 +81,12 @@ class RecordEncoder:
     ) -> Record:
         """Return the record of an action that starts `start_ns` after the start of the replay.
 
-        If the key `order` is not "none", some statements that failed in the log must fail again:
-        those that another session, a timeout or an operator ended.  The record then has a payload
-        that fails in the same way.  `statement` is None for connecting and disconnecting.  `feed`
-        is the result of CopyFiles.feed for the statement; FAILS also makes it fail again.
+        `statement` is None for connecting and disconnecting.  `place` is the place of the action in
+        the commit order.  `feed` is the result of CopyFiles.feed for the statement.
+
+        Some statements that failed in the log are made to fail again: if `feed` is FAILS, and if
+        another session, a timeout or an operator ended them.  The latter needs a key `order` other
+        than "none".
         """
         if statement is None:
             does = CONNECT if action.does == "connect" else DISCONNECT
@@ -124,7 +129,7 @@ class RecordEncoder:
         )
 
     def _impose(self, record: Record, action: Action, fingerprint: Fingerprint) -> Record:
-        """Return the record with another payload, which fails as the statement did in the log.
+        """Return a copy of the record whose statement fails as it failed in the log.
 
         It is sent at the time at which the statement failed, and waits for no turn.
 

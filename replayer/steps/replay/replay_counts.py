@@ -60,7 +60,10 @@ _NONE = np.zeros(0, np.int64)
 
 
 def held(logged: int, how: int) -> int:
-    """Return the log's number of rows and the result of the comparison, packed as one number."""
+    """Return a number of rows in the log and the result of its comparison, packed as one number.
+
+    `how` is SAME, OTHERWISE or FOLLOWS.
+    """
     return logged << _HELD_BITS | how
 
 
@@ -70,9 +73,10 @@ def where(session: int, part: int) -> int:
 
 
 def paired(source_ns: int, session: int) -> int:
-    """Return a duration in the log, and the group of the session, packed as one number.
+    """Return a duration in the log and the group of the session, packed as one number.
 
-    A duration below 0, which stands for none, gives a number below 0.
+    Sessions are put into 64 groups by the lowest bits of their numbers.  A duration below 0, which
+    stands for none, gives a number below 0.
     """
     return source_ns << GROUP_BITS | session & (1 << GROUP_BITS) - 1
 
@@ -103,7 +107,7 @@ _FOLLOWING = number_of("25P02")
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Sums by key: an array of sorted keys, and an array of their amounts."""
+    """Sums by key: a sorted array of different keys, and an array with the sum of each key."""
 
     keys: Whole = field(default_factory=lambda: _NONE)
     amounts: Whole = field(default_factory=lambda: _NONE)
@@ -139,7 +143,10 @@ class Counts:
         )
 
     def chosen(self, fingerprints: frozenset[int]) -> "Counts":
-        """Return the histograms of these fingerprints only, if these counts are histograms."""
+        """Return a copy with the keys of these fingerprints only.
+
+        These counts must be a histogram.
+        """
         wanted = np.isin(self.keys >> _BIN_BITS, np.fromiter(fingerprints, np.int64))
         return Counts(self.keys[wanted], self.amounts[wanted])
 
@@ -172,9 +179,9 @@ _LONGEST = ("longest_client_in", "longest_server_in")
 class ReplayCounts:
     """Counts of the statements that ended in a period, in one process or in several.
 
-    Keys of histograms have the fingerprint in the bits above the bin.  Keys of errors are the
-    fingerprint times _CODES, plus the SQLSTATE.  Counts whose names end in `_in` have seconds of
-    the replay as keys.  Times are in ns.
+    A key is one number.  In a histogram it is the fingerprint and, in the lowest bits, the bin.
+    For errors it is the fingerprint times _CODES, plus the SQLSTATE.  Counts whose names end in
+    `_in` have seconds of the replay as keys.  Times are in ns.
     """
 
     service: Counts = Counts()
@@ -276,10 +283,11 @@ def _longest(parts: Sequence[Mapping[int, int]]) -> dict[int, int]:
 def tally(
     records: "array[int]", hashes: "array[int]", begin_ns: int, *, timed: bool
 ) -> ReplayCounts:
-    """Count records of FIELDS numbers each.
+    """Return the counts of records; a record is FIELDS numbers in the order given at FIELDS.
 
-    `hashes` has one number for each record, or is empty.  `begin_ns` is the begin of the replay;
-    only a `timed` replay, one at a speed above 0, has lags and response times.
+    `hashes` has one number for each record, a hash of its answer, or is empty.  `begin_ns` is the
+    begin of the replay.  Lags and response times are counted only if `timed` is True, which means
+    that the replay runs at a speed above 0.
     """
     rows = np.frombuffer(records, np.int64).reshape(-1, FIELDS)
     if not len(rows):
@@ -332,7 +340,10 @@ def _hashes(fingerprint: Whole, fine: npt.NDArray[np.bool_], hashes: "array[int]
 
 
 def _places(rows: Whole, answered: npt.NDArray[np.bool_], hashes: "array[int]") -> dict[str, Any]:
-    """Return the counts `by_part` and `by_session`: sums over rows and hashes of the answers."""
+    """Return the counts `by_part` and `by_session`, which show if two replays had the same answers.
+
+    Each answer adds one number, made of its number of rows and of its hash, if there are hashes.
+    """
     values = (rows[:, _ROWS] + 1) * np.int64(_SPREAD - (1 << 64))
     if len(hashes):
         values += np.frombuffer(hashes, np.int64)
@@ -346,7 +357,10 @@ def _places(rows: Whole, answered: npt.NDArray[np.bool_], hashes: "array[int]") 
 
 
 def _pairs(rows: Whole, chosen: npt.NDArray[np.bool_], service: Whole) -> dict[str, Any]:
-    """Return the counts from `source` to `target_ns`, which set times against the log's."""
+    """Return the counts that compare times with the log, by name: `source` to `target_ns`.
+
+    `chosen` marks the rows to count.  `service` has the service time of each row in ns.
+    """
     fingerprint, target = rows[chosen, _FINGERPRINT], service[chosen]
     source = rows[chosen, _SOURCE] >> GROUP_BITS
     keys = (fingerprint << GROUP_BITS) + (rows[chosen, _SOURCE] & (1 << GROUP_BITS) - 1)
@@ -360,7 +374,7 @@ def _pairs(rows: Whole, chosen: npt.NDArray[np.bool_], service: Whole) -> dict[s
 
 
 def by_group(counts: Counts) -> dict[int, dict[int, int]]:
-    """Return fingerprint -> group of sessions -> amount."""
+    """Return fingerprint -> group of sessions -> amount, from counts such as `pairs`."""
     groups: dict[int, dict[int, int]] = {}
     for key, amount in counts.items():
         fingerprint, group = key >> GROUP_BITS, key & (1 << GROUP_BITS) - 1
@@ -369,9 +383,11 @@ def by_group(counts: Counts) -> dict[int, dict[int, int]]:
 
 
 def by_place(counts: Counts, *, session: bool) -> dict[int, dict[int, int]]:
-    """Return fingerprint -> part of the capture, or session -> sum over the answers.
+    """Return fingerprint -> place in the capture -> digest of the answers there.
 
-    Each value is the upper 32 bits of a sum of 64 bits.
+    With `session`, `counts` are `by_session`, and a place is the number of a session.  If not, they
+    are `by_part`, and a place is the number of a part of the capture.  A digest is the upper 32
+    bits of a sum of 64 bits.
     """
     bits = _SESSION_BITS if session else _PART_BITS
     sums: dict[int, dict[int, int]] = {}
@@ -391,7 +407,10 @@ def _times(rows: Whole, begin_ns: int) -> dict[str, Any]:
 
 
 def _busy(begun: Whole, done: Whole) -> Counts:
-    """Return the nanoseconds with a statement under way in each second, summed over sessions."""
+    """Return second -> nanoseconds in which statements were under way, summed over all sessions.
+
+    `begun` and `done` are the start and the end of each statement in ns.
+    """
     last = done // _SECOND
     same = begun // _SECOND == last
     parts = [Counts.of(last[same], (done - begun)[same])]
@@ -434,7 +453,7 @@ def _most(second: Whole, lag: Whole) -> dict[int, int]:
 
 
 def by_fingerprint(histograms: Counts) -> dict[int, Latencies]:
-    """Return fingerprint -> its latencies."""
+    """Return fingerprint -> its latencies, from counts whose keys have a fingerprint and a bin."""
     owners: Whole = histograms.keys >> _BIN_BITS
     found: Whole = np.unique(owners)
     borders: Whole = np.append(found, np.iinfo(np.int64).max)
@@ -458,7 +477,7 @@ def latencies(bins: Counts) -> Latencies:
 
 
 def by_code(counts: Counts) -> dict[int, dict[str, int]]:
-    """Return fingerprint -> SQLSTATE -> number of its errors."""
+    """Return fingerprint -> SQLSTATE -> number of errors, from counts such as `errors`."""
     codes: dict[int, dict[str, int]] = {}
     for key, amount in counts.items():
         fingerprint, code = divmod(key, _CODES)

@@ -62,19 +62,20 @@ class ReplayStatistics:
         self.done = self.at_work = 0
 
     def count(self, event: str) -> None:
-        """Count an event."""
+        """Count one more event; an event is a text such as "sessions given up"."""
         self._happened[event] = self._happened.get(event, 0) + 1
 
     def count_unordered(self, event: str, record: Record) -> None:
-        """Count an event, and the action that it lets run before its place in the order."""
+        """Count an event that lets an action run before its turn, and count that action, too."""
         self.count(event)
         if record.fingerprint >= 0:
             self._unordered[record.fingerprint] = self._unordered.get(record.fingerprint, 0) + 1
 
     def note_first(self, record: Record, code: int, session: int) -> None:
-        """Note the first time at which a fingerprint ends in another way than in the log.
+        """Note the time and session when a fingerprint first ends in another way than in the log.
 
-        `code` is as in ReplayCounts.first.
+        `code` is the SQLSTATE of an error that the log does not have.  It is below 0 for an error
+        that only the log has, and 0 for another number of rows.
         """
         key = (record.fingerprint, code)
         if key not in self._first:
@@ -83,7 +84,12 @@ class ReplayStatistics:
     def write(  # noqa: PLR0917 - the columns of a record
         self, client: ReplayClient, record: Record, code: int, rows: int, hashed: int, held: int
     ) -> None:
-        """Record the times and the result of a statement that ended now."""
+        """Record the times and the result of a statement that ended now.
+
+        `code` is its SQLSTATE as a number, 0 for success.  `hashed` is the hash of its answer.
+        `held` is the comparison of its rows with the log's, as the function `held` of
+        replay_counts.py packs it.
+        """
         begun = client.begun_ns
         # At speed 0 there is no intended start: the statement was due when it was sent.
         intended = self._clock.begin_ns + record.start_ns if self._timed else begun
@@ -108,7 +114,8 @@ class ReplayStatistics:
     def take(self, behind: float) -> Uncounted | None:
         """Return what was collected since the last call; None if nothing happened.
 
-        So each report means that something happened: a silent server shows by missing reports.
+        `behind` is the delay of the replay in seconds, for the report.  A report always means that
+        something happened: if the server is silent, no report comes.
         """
         if not self._records and not self._happened and self._reported == self.done:
             return None

@@ -96,7 +96,7 @@ def describe(context: Context) -> str:
 
 
 def wire_of(context: Context) -> Wire:
-    """Return the wire of the server."""
+    """Return the wire of the server: the module for its client protocol."""
     return wires.load(wires.name_of(context.engine.wire))
 
 
@@ -228,7 +228,7 @@ def _is_plain(file: IO[bytes]) -> bool:
 
 
 class Conninfo:
-    """A function that returns the conninfo with which a captured session connects in the replay.
+    """Makes the conninfo (connection string) with which a captured session connects in the replay.
 
     The connection has the application name and the settings of the session.  It has the session's
     user, too, if the URL's user may take on that role.
@@ -243,7 +243,7 @@ class Conninfo:
         self._as_ours: Counter[str] = Counter()
 
     def __call__(self, session: LoggedSession) -> str:
-        """Return the conninfo of a session."""
+        """Return the conninfo (connection string) of a session."""
         role = ""
         if session.user in self._roles and session.user != self._ours:
             role = session.user

@@ -51,8 +51,8 @@ class RowKeys:
     """Finds the rows of changes.
 
     `guarded` is table -> columns of its unique indexes; the column "" marks a table with triggers
-    or rules.  Its names are in lower case.  `effects` has a table, an effect that its changes have,
-    and the table that the effect changes.
+    or rules.  Its names are in lower case.  `effects` has triples of a table, a kind of effect that
+    its changes have (such as "trigger" or "foreign key"), and the table that the effect changes.
     """
 
     def __init__(
@@ -135,7 +135,10 @@ def _key(tail: str, columns: frozenset[str], parameters: Sequence[str | None]) -
 
 
 def _plain(value: str, parameters: Sequence[str | None]) -> str | None:
-    """Return a value in a form that equal values share; None for one that has no such form."""
+    """Return a number or UUID in a form that is the same for equal values; None for other values.
+
+    A value such as $1 stands for the parameter of that number.
+    """
     if value[0] == "$":
         place = int(value[1:]) - 1
         value = (parameters[place] or "") if place < len(parameters) else ""

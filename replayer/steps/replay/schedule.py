@@ -58,7 +58,7 @@ _MOST_PARAMETERS = 0xFFFF
 
 @dataclass(frozen=True)
 class ReplaySchedule:
-    """The complete work of a replay."""
+    """The complete plan of a replay: the jobs of its processes, and facts about what they run."""
 
     jobs: tuple[ReplayJob, ...]
     fingerprints: tuple[Fingerprint, ...]
@@ -110,7 +110,10 @@ class _Process:
 
 
 class _IntendedTimes:
-    """Computes intended starts from starts in the capture, by the keys speed, idle, from, until."""
+    """Computes the intended start of each action from its start in the capture.
+
+    The keys speed, idle, from and until decide how.
+    """
 
     def __init__(self, spec: Spec) -> None:
         self.last_ns = 0
@@ -121,11 +124,17 @@ class _IntendedTimes:
         self._until_ns = None if spec.until is None else round(spec.until * _SECOND)
 
     def has(self, since_ns: int) -> bool:
-        """Return whether an instant of the capture is in the part that is replayed."""
+        """Return whether a time of the capture is in the part that is replayed.
+
+        `since_ns` counts from the begin of the capture.
+        """
         return since_ns >= self._from_ns and (self._until_ns is None or since_ns < self._until_ns)
 
     def start(self, since_ns: int, duration_ns: int) -> int:
-        """Return the intended start of the next action, in ns since the begin of the replay."""
+        """Return the intended start of the next action, in ns since the begin of the replay.
+
+        In the capture it started `since_ns` after the begin and took `duration_ns`.
+        """
         start = since_ns - self._from_ns
         if self._skips:
             pause = start - self._busy_until
@@ -155,7 +164,10 @@ class Planner:
         rows: RowKeys | None = None,
         coarse_ns: int = 0,
     ) -> None:
-        """Begin a plan; the times of the log may be wrong by `coarse_ns` nanoseconds."""
+        """Begin a plan.
+
+        `span_ns` is the length of the capture.  The times of the log may be wrong by `coarse_ns`.
+        """
         self._spec = spec
         self._blocked = blocked
         self._order = PlannedOrder(rows, coarse_ns, kept=spec.order != "none")
@@ -377,7 +389,7 @@ class Planner:
             )
 
     def _of_another_database(self) -> dict[str, int]:
-        """Return reason -> number of statements left out, for databases that were not chosen."""
+        """Return reason -> number of statements left out because they are of another database."""
         if not self._others:
             return {}
         named = [f"{name} {many:,}" for name, many in self._others.most_common(_MOST_NAMED)]

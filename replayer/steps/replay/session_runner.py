@@ -83,7 +83,7 @@ class SessionRunner:
         self._finish(client)
 
     def resume(self, client: ReplayClient) -> None:
-        """Start the action that waited, and the actions that follow it."""
+        """Start the action for which a client had to wait, and the actions that follow it."""
         assert client.record is not None
         if self._start(client, client.record):
             self.advance(client)
@@ -106,7 +106,10 @@ class SessionRunner:
         self.resume(client)
 
     def _start(self, client: ReplayClient, record: Record) -> bool:
-        """Start the next action of a client; return True if it is over at once."""
+        """Start the next action of a client; return True if it is over at once.
+
+        Return False if it is under way, or if the client has to wait before it can start.
+        """
         if client.cut:
             self._skip(client, record)
             return True
@@ -153,7 +156,10 @@ class SessionRunner:
         return False
 
     def receive(self, client: ReplayClient, mask: int) -> None:
-        """Read the answer to a client's statement; if it is complete, start the next action."""
+        """Read from the connection of a client; if the answer is complete, start the next action.
+
+        `mask` has the events of the connection, as epoll returns them.
+        """
         connection, record = client.connection, client.record
         assert connection is not None
         assert record is not None
@@ -183,7 +189,7 @@ class SessionRunner:
         self.advance(client)
 
     def connect(self, client: ReplayClient) -> None:
-        """Continue an attempt to connect, and the session once the connection is made."""
+        """Continue an attempt to connect a client; once it is connected, start its actions."""
         if self._pool.go_on(client):
             self.resume(client)
         elif client.state == BARRED:
@@ -196,7 +202,7 @@ class SessionRunner:
         self._finish(client)
 
     def _skip(self, client: ReplayClient, record: Record) -> None:
-        """Skip an action of a session that was cut off; clients that wait for it are released."""
+        """Skip an action that can no longer run; clients that wait for its end are released."""
         if record.fingerprint >= 0:
             self._statistics.count(NOT_RUN)
         if record.ends >= 0 or record.does == DISCONNECT:

@@ -24,7 +24,7 @@ _HEADINGS = (
 
 
 class SourceSection(NamedTuple):
-    """The comparison of a replay with its source: an answer, remarks on it, and a table."""
+    """The comparison of a replay with its source (the captured server), in words and as a table."""
 
     answer: str
     bad: bool
@@ -74,7 +74,10 @@ def section(result: StepResult, *, most: int, width: int) -> SourceSection | Non
 
 
 def summarize(result: StepResult, *, width: int) -> SourceSummary:
-    """Return how many statements are slower than in the source, and which is slowed most."""
+    """Return how many statements are slower than in the source, and which one slowed down most.
+
+    The text of that statement is cut to `width` characters.
+    """
     table = result.tables.get(TABLE, ())
     slower = [row for row in table if row["verdict"] == MetricVerdict.WORSE.value]
     if not table:
@@ -109,7 +112,7 @@ def plans(result: StepResult, *, width: int) -> list[SlowedPlan]:
 
 
 def name_wait(result: StepResult) -> str:
-    """Return words with the share of time in which statements waited for a processor.
+    """Return words with the share of the statements' time that was spent waiting for a processor.
 
     Return "" if the share is below a fifth, or not known.
     """
@@ -160,7 +163,7 @@ def _answer(
 
 
 def name_cause(result: StepResult, slower: Sequence[Mapping[str, Any]]) -> str:
-    """Return words on the fact that slower statements with the same plan waited for a processor.
+    """Return words on slow statements with the same plan on both servers: a wait for a processor.
 
     Return "" if no slower statement has the same plan, or the wait was short or is not known.
     """

@@ -9,7 +9,11 @@ from replayer.model import StepSpec, Temperature
 
 
 def _texts(values: Any) -> Any:
-    """Return the values with numbers as texts: the digits of a fingerprint may all be decimal."""
+    """Return the values of a key with each number as a text.
+
+    A fingerprint is a text, but a workload file may have it as a number if all its digits are
+    decimal.
+    """
     if isinstance(values, list | tuple):
         return tuple(str(one) if type(one) is int else one for one in values)
     return values

@@ -64,7 +64,7 @@ _NO_COPIES = (
 
 
 def run_here_reason(_spec: Spec) -> str:
-    """Return the reason why a replay is not run on the database's host."""
+    """Return the reason why no replay can be run on the database's host, as words for the user."""
     return "a replay is run where its capture lies"
 
 
@@ -156,9 +156,9 @@ def _capture(spec: Spec) -> ArchiveReader:
 
 
 def _control(spec: Spec) -> tuple[Replayed, ...]:
-    """Return what the run named by `against` replayed, () if none is named.
+    """Return the results of the earlier run that the key `against` names, one for each fingerprint.
 
-    Raise Impossible if that run has no replay.
+    Return () if the key names none.  Raise Impossible if that run has no replay.
     """
     if not spec.against:
         return ()
@@ -170,7 +170,11 @@ def _control(spec: Spec) -> tuple[Replayed, ...]:
 
 
 def _bring(spec: Spec, context: Context, database: Database) -> Cold:
-    """Bring the database to the cache temperature asked for, if its files are on this host."""
+    """Bring the caches to the state that the key `cold` asks for, and return the state reached.
+
+    If the files of the database are not on this host, nothing is done, and the result has the
+    reason.
+    """
     folder = context.server.data_directory()
     if folder is None or context.engine.verb(_FILES) is None:
         why, todo = context.server.explain_missing_files()
@@ -269,7 +273,7 @@ def _blocked(spec: Spec, database: Database) -> Blocked | None:
 
 
 def _row_keys(spec: Spec, context: Context, database: Database) -> RowKeys | None:
-    """Return what finds the row of a change by the database's unique indexes.
+    """Return the object that finds the row of a change by the database's unique indexes.
 
     Return None if the order is not that of commits, or the engine cannot query its indexes.
     """
@@ -370,7 +374,7 @@ class _Replay:
                     asked = time.monotonic()
 
     def _ask(self) -> None:
-        """Sample what the sessions of the server wait for."""
+        """Ask the server which waits its sessions are in now, and add the answer to the samples."""
         verb = self._database.engine.verb(_WAITS)
         if verb is None:
             return
@@ -402,9 +406,10 @@ class _Replay:
     def _activity(
         self, counted: machine_usage.Counted, opened_ns: int
     ) -> machine_usage.Activity | None:
-        """Return what the server counted in the replay; None if the server cannot be asked.
+        """Return the server's work in the replay, by its counters; None if it cannot be asked.
 
-        The verb mix/settle runs first, so that the server has counted all.
+        On a server whose counters move late, it first waits until they are up to date.  `counted`
+        are the counters before the replay, which began at `opened_ns`.
         """
         try:
             verb = self._database.engine.verb(_SETTLE)
@@ -415,7 +420,7 @@ class _Replay:
             return None
 
     def _hold_against(self, window: ReplayWindow) -> None:
-        """Record where the answers differ from the log's, and from those of another replay."""
+        """Record where the answers differ from the log, and from the run that `against` names."""
         findings, spec = self._context.findings, self._spec
         sides: list[tuple[str, Iterator[divergence.Divergence]]] = []
         logged = self._schedule.errors_logged
@@ -437,7 +442,7 @@ class _Replay:
                 findings.row("divergences", against=side, **_columns(one, side, window))
 
     def _check(self, window: ReplayWindow, results: list[WorkerResult]) -> None:
-        """Raise ReplayerError if every session was given up without a connection."""
+        """Raise ReplayerError if all sessions were given up, because none got a connection."""
         given_up = window.tally.happened.get(GIVEN_UP, 0)
         if given_up and given_up >= self._schedule.sessions:
             reason = next((one.refusal for one in results if one.refusal), "it printed nothing")
@@ -447,7 +452,10 @@ class _Replay:
 
 
 def _columns(one: divergence.Divergence, side: str, window: ReplayWindow) -> dict[str, Any]:
-    """Return a divergence as a row of the table `divergences`."""
+    """Return a divergence as a row of the table `divergences`.
+
+    `side` is "log", or the name of the run with which the answers were compared.
+    """
     errors = one.what == "errors"
     first = _first(window, one) if errors or side == "log" else None
     where = one.where
@@ -470,7 +478,7 @@ def _columns(one: divergence.Divergence, side: str, window: ReplayWindow) -> dic
 
 
 def _first(window: ReplayWindow, one: divergence.Divergence) -> First | None:
-    """Return the first occurrence of a divergence; None if it is not known.
+    """Return the time and session of the first occurrence of a divergence; None if not known.
 
     The divergence is an error, the absence of an error that the log has, or other rows.
     """

@@ -39,7 +39,12 @@ class SessionTimetable:
         self._alarm.close()
 
     def first(self, connections: int | None) -> list[int]:
-        """Return the places of the sessions to connect before the clock starts."""
+        """Return the places of the sessions to connect before the clock starts.
+
+        At a speed above 0 these are the sessions that were open when the log began.  At speed 0
+        they are the first ones.  A place is an index in the list of sessions.  At most
+        `connections` are returned; None is no limit.
+        """
         room = connections or len(self._sessions)
         if self.timed:
             return [place for place, before in enumerate(self._sessions.before) if before][:room]
@@ -76,7 +81,10 @@ class SessionTimetable:
             self._next += 1
 
     def take(self) -> ReplayClient | None:
-        """Remove the first entry of `due`, and return its client; None if its session is over."""
+        """Remove the client that is due first from the heap `due`, and return it.
+
+        Return None if its session is over.
+        """
         place = heapq.heappop(self.due)[1]
         if self.timed and place == self._next:
             self._next += 1
@@ -115,5 +123,5 @@ class SessionTimetable:
 
     @property
     def behind(self) -> float:
-        """Return the seconds by which the first client in `due` is late; 0 if it is not late."""
+        """Return the seconds by which the client that is due first is late; 0 if it is not late."""
         return max(0, self._clock.seen_ns - self.due[0][0]) / 1e9 if self.due else 0.0

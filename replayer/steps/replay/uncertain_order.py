@@ -33,7 +33,7 @@ Row = tuple[str, RowKey | str | None]
 
 
 class UncertainRow(NamedTuple):
-    """A row, a table or a statement whose changes may leave other values than in the source."""
+    """A row, table or statement whose changes may lead to other values than at the source."""
 
     table: str
     """A table; the text of the statement if the text shows no table.
@@ -112,9 +112,10 @@ class UncertainOrder:
             self.add(writes[0], key, *times_ns, alone=alone, numbered=numbered, session=session)
 
     def add_form(self, writes: Sequence[str], text: str) -> None:
-        """Add the normalised text of statements that change the tables `writes`.
+        """Note the tables that a form of statements reads while it changes the tables `writes`.
 
-        Names in it are kept, as the statements may also read tables.
+        `text` is the normalised text of the statements.  If they read a table that other statements
+        change, the values that they write depend on the order.
         """
         if _READS.search(text):
             names = _READ.findall(text.lower())
@@ -132,7 +133,10 @@ class UncertainOrder:
             self._hidden[text] += 1
 
     def _meet(self, times_ns: tuple[int, int], *, alone: bool, session: int) -> None:
-        """Note whether a change comes while another session also has a change under way."""
+        """Note whether a change may overlap a change of another session: then order matters.
+
+        `times_ns` are its start and end in the log.  `alone` is True if it is its own transaction.
+        """
         last_ns, last = self._last
         near_ns = times_ns[0] - (self._coarse_ns if session != last else 0)
         self._met = self._met or near_ns < last_ns or bool(self._changing - {session})
@@ -230,9 +234,11 @@ class UncertainOrder:
             )
 
     def named(self, most: int) -> Iterator[UncertainRow]:
-        """Yield the rows, tables and statements whose changes may leave other values.
+        """Yield the rows, tables and statements that may end with other values than at the source.
 
-        At most `most` of them are for pairs of changes, and at most `most` for hidden statements.
+        The rows and tables with the most uncertain pairs of changes come first, at most `most` of
+        them.  Then, if changes of two sessions may have overlapped, come the tables that change by
+        effects of other changes, and at most `most` statements that name no table.
         """
         for (table, row), pairs in self.pairs.most_common(most):
             yield UncertainRow(table, row, pairs, MET)
@@ -244,7 +250,11 @@ class UncertainOrder:
             yield UncertainRow(text, "", many, HIDDEN)
 
     def _affected(self) -> Iterator[tuple[str, str, str]]:
-        """Yield each table with changes in no order, the reason, and its name in a sentence."""
+        """Yield each table whose values depend on changes in no certain order, with the reason.
+
+        Each item has the name of the table, the reason (such as "trigger" or "foreign key"), and
+        words that name the table in a sentence.
+        """
         for table in sorted(self._changed & self._rows.triggered):
             yield table, "trigger", f"what triggers of {table} change"
         for table, child in sorted(set(self._rows.cascades)):

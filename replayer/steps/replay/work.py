@@ -115,7 +115,10 @@ class SessionColumns:
             self.begins[place] = start_ns
 
     def set_first(self, place: int, chunk: Place) -> None:
-        """Set the place of a session's first records."""
+        """Store where the spool has the first chunk of a session's records.
+
+        `place` is the session's place here.
+        """
         self.offsets[place], self.lengths[place] = chunk
 
     def __len__(self) -> int:
@@ -127,9 +130,10 @@ class SessionColumns:
         return (self.work(place, names) for place in range(len(self)))
 
     def work(self, place: int, conninfos: Sequence[str]) -> SessionWork:
-        """Return the work of the session at a place.
+        """Return the work of the session at a place, which is its index from 0.
 
-        `conninfos` is the list of the keys of `self.conninfos`, which the caller makes once.
+        `conninfos` is the list of the keys of `self.conninfos`: the caller makes it once, for all
+        calls.
         """
         return SessionWork(
             self.numbers[place],

@@ -167,7 +167,7 @@ class ReplayLoop:
                     self._runner.force(number, OUT_OF_TURN)
 
     def _tell(self) -> None:
-        """Report the work done since the last report."""
+        """Queue a report of the work done since the last report, if there was any."""
         self._next_report = self._clock.seen_ns + _REPORT_NS
         taken = self._statistics.take(self._timetable.behind)
         if taken is not None:

@@ -60,7 +60,11 @@ def _slices(result: StepResult) -> Form:
 
 
 def _brief(result: StepResult, first: str) -> Brief:
-    """Return a summary of reads by the SLOB method: blocks a second, and where they came from."""
+    """Return a summary of reads by the SLOB method: blocks a second, and where they came from.
+
+    `first` is the metric with the blocks a second: `riops`, or `cache_hits` if nearly all blocks
+    were in the server's buffers.
+    """
     got = result.ledger.verdict if result.ledger is not None else ReadOrigin.UNKNOWN
     sessions = result.account.sessions if result.account is not None else None
     many = f", {sessions:.0f} sessions" if sessions else ""
@@ -75,7 +79,10 @@ def _brief(result: StepResult, first: str) -> Brief:
 
 
 def _times(result: StepResult, kind: str) -> list[str]:
-    """Return the median and the 99th percentile of a latency as one text; [] without them."""
+    """Return the median and the 99th percentile of some times as one text, in a list.
+
+    `kind` is the metric with these times, such as `latency`.  Return [] if they were not measured.
+    """
     median, high = (result.value(f"sessions.{kind}.{name}") for name in ("p50", "p99"))
     if median is None or high is None:
         return []
@@ -83,7 +90,10 @@ def _times(result: StepResult, kind: str) -> list[str]:
 
 
 def _brief_load(result: StepResult, times: str) -> Brief:
-    """Return a summary of a load: statements a second, and whether the rate was sustained."""
+    """Return a summary of a load: statements a second, and whether the rate was sustained.
+
+    `times` is the metric whose median and 99th percentile are given, such as `response`.
+    """
     rate, offered = (result.value(f"sessions.{name}") for name in ("completed", "offered"))
     at = "" if offered is None else f" that arrive at {show(offered, '1/s')}"
     did = f"a mix of statements{at}"
@@ -123,7 +133,7 @@ def _verdict(result: StepResult) -> Part:
 
 
 def _kinds(result: StepResult) -> Iterator[Part]:
-    """Yield the mix as measured: the kinds of statements and their service times."""
+    """Yield a table of the kinds of statements in the mix: shares, rates and service times."""
     rows = result.tables.get("kinds", ())
     if rows:
         headings = ("statements", "asked", "share", "per second", "service p50", "p99")

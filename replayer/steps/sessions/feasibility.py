@@ -24,10 +24,10 @@ _TIMES_LIMIT = 16
 
 
 def possible_kind(spec: Spec, context: Context) -> tuple[Spec, list[str]]:
-    """Return the keys with a kind of memory that is possible here, and notes if it was replaced.
+    """Return the keys with a value of `memory` that is possible here, and notes if it was replaced.
 
-    Only `direct` on replayer's own server is replaced.  Raises Impossible for another kind that is
-    not possible, or Skip if the server is not replayer's own.
+    Only the value `direct` is replaced, and only on replayer's own server.  Raises Impossible for
+    another value that is not possible there.  On a server that is not replayer's own, raises Skip.
     """
     refused = _refused(spec.memory, spec, context)
     if not refused:
@@ -39,9 +39,11 @@ def possible_kind(spec: Spec, context: Context) -> tuple[Spec, list[str]]:
 
 
 def instead_of_direct(refused: str, spec: Spec, context: Context) -> tuple[Spec, list[str]]:
-    """Return the keys with the next possible way to physical reads, and notes on it.
+    """Return the keys with another value of `memory` than `direct`, and a note on it.
 
-    Raises Skip, with the reason against each way, if none is possible.
+    That value makes reads physical by a limit of memory.  The first possible one is taken.
+    `refused` is the reason against `direct`.  Raises Skip, with all reasons, if no value is
+    possible.
     """
     reasons = [f"memory = 'direct': {refused}"]
     for kind in memory_bound.KINDS:
@@ -54,7 +56,7 @@ def instead_of_direct(refused: str, spec: Spec, context: Context) -> tuple[Spec,
 
 
 def _larger(spec: Spec, context: Context) -> list[str]:
-    """Return words that propose two keys, with which the tables are larger than a cgroup's memory.
+    """Return advice, in a list: two keys that make the tables larger than the memory of a cgroup.
 
     Return [] if a cgroup cannot bound the memory on this host.
     """
@@ -76,7 +78,10 @@ def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:
 
 
 def check_numbers(spec: Spec, block_size: int) -> None:
-    """Raise Impossible for tables that are smaller than a work unit, or too large."""
+    """Raise Impossible if the tables are smaller than one work unit, or have too many rows.
+
+    A work unit is the largest number of rows that one statement touches.
+    """
     rows = spec.rows(block_size)
     longest = mix_of(spec).longest
     if rows < longest:
@@ -91,7 +96,7 @@ def check_numbers(spec: Spec, block_size: int) -> None:
 
 
 def _refused(kind: MemoryKind, spec: Spec, context: Context) -> str:
-    """Return why a kind of memory cannot be used with these keys on this machine; "" if it can."""
+    """Return why a value of the key `memory` cannot be used here; "" if it can."""
     if not context.server.can_stop:
         return _lacking(kind, context)
     if kind == "cached":
@@ -102,7 +107,10 @@ def _refused(kind: MemoryKind, spec: Spec, context: Context) -> str:
 
 
 def _lacking(kind: MemoryKind, context: Context) -> str:
-    """Return what a server that is not replayer's own lacks for a kind of memory; "" if nothing."""
+    """Return what a server that is not replayer's own lacks for a value of the key `memory`.
+
+    Return "" if it lacks nothing.
+    """
     wanted = engine_keys(context).of(kind).settings
     if kind in memory_bound.KINDS or (kind == "direct" and not wanted):
         return "it needs a restart of the server, and this server is not replayer's own"

@@ -23,7 +23,7 @@ _FEW_WAITS = 0.05
 
 
 def asked_of(spec: Spec, wanted: TableSet) -> LevelRequest:
-    """Return the request for the level that the keys of a step describe."""
+    """Return the load that the keys of a step describe, as the request for one level of load."""
     return LevelRequest(
         sessions=spec.sessions,
         seconds=spec.run_time,
@@ -50,7 +50,10 @@ def mix_of(spec: Spec) -> WeightedMix:
 
 
 def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Database) -> LevelResult:
-    """Measure the level that the keys describe; if its statements burn CPU, calibrate first."""
+    """Measure the load that the keys of a step describe.
+
+    If its statements are to burn CPU, calibrate first how much work costs that CPU time.
+    """
     asked = asked_of(spec, wanted)
     if asked.mix.cpu:
         found = cpu_burn.calibrate(asked, context, database)
@@ -62,7 +65,7 @@ def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Databa
 
 
 def record_level(spec: Spec, context: Context, level: LevelResult, cold: Cold) -> None:
-    """Record the results of a level in the findings."""
+    """Record the results of the measured load in the findings."""
     findings = context.findings
     balance = _balance(context, level)
     _measure_rates(findings, level)
@@ -187,7 +190,8 @@ def _series(context: Context, level: LevelResult) -> Series:
 def _lags(level: LevelResult, ends: tuple[float, ...]) -> Iterator[float | None]:
     """Yield the longest lag in each interval of a series, in seconds; None if no lag is known.
 
-    `ends` are the ends of the intervals.  An interval has the lags of all seconds that it touches.
+    A lag is the time by which a statement was sent late.  `ends` are the ends of the intervals.  An
+    interval has the lags of all seconds that it touches.
     """
     longest = {lag.second: lag.longest for lag in level.lag}
     for begin, end in pairwise((0.0, *ends)):

@@ -71,10 +71,12 @@ def record(spec: Spec, context: Context, window: SessionsWindow, cold: Cold) -> 
 def _watched_window(
     spec: Spec, window: SessionsWindow, balance: Ledger
 ) -> findings_of.MeasuredWindow:
-    """Return the measured window with its number of operations: blocks missed, or blocks found.
+    """Return the measured window with the number of its operations, which are blocks.
 
-    Blocks found are counted if the verdict is `buffered`.  The two operations have different names:
-    a missed block takes many times as long, so that a comparison of both would mean nothing.
+    They are the blocks that the server missed in its buffers.  If nearly all blocks were found
+    there (the ledger's verdict is BUFFERED), they are the blocks found.  The two operations have
+    different names: a missed block takes many times as long, so that a comparison of both would
+    mean nothing.
     """
     buffered = balance.verdict is ReadOrigin.BUFFERED
     blocks = balance.buffer_hits if buffered else balance.riops
@@ -102,7 +104,10 @@ def _foreign(window: SessionsWindow, delta: DeviceDelta | None) -> Foreign | Non
 
 
 def _physical_reads(spec: Spec, context: Context, balance: Ledger) -> Reads | None:
-    """Return the reads of the sessions if the device served them, one block each; else None."""
+    """Return the reads of the sessions, if the device served them; if not, return None.
+
+    Each read is of one block.
+    """
     if balance.verdict is not ReadOrigin.PHYSICAL or balance.device is None:
         return None
     return Reads(
@@ -156,13 +161,20 @@ def _latencies(results: Sequence[SessionResult]) -> dict[str, Latencies]:
 
 
 def _middle(bucket: int, longest: float) -> int:
-    """Return the nanoseconds, at least 1, that stand for a bucket of a slice's histogram."""
+    """Return the latency in ns, at least 1, that stands for a bucket of a histogram.
+
+    It is the middle of the bucket, but at most `longest`: the longest latency of all sessions, in
+    seconds.
+    """
     seconds = (math.exp((bucket + 0.5) / 50) - 1) * 1e-6
     return max(1, round(min(seconds, longest) * 1e9))
 
 
 def _steadiness(window: SessionsWindow) -> Steadiness:
-    """Return whether RIOPS were steady, by the rules of steadiness.unsteady."""
+    """Return whether the rate of missed blocks was steady, by the rules of steadiness.unsteady.
+
+    A window that is too short or too noisy gives a result that leaves it open.
+    """
     reads = _progress(window, "reads", 1.0)
     # The last point closes the window, and its interval is not a whole second.
     rates = [other - one for (_, one), (_, other) in itertools.pairwise(reads[:-1])]
@@ -190,10 +202,14 @@ def _series(context: Context, window: SessionsWindow) -> Series:
 
 
 def _progress(window: SessionsWindow, counted: str, step: float) -> list[tuple[int, float]]:
-    """Return a counter as points (replayer's clock in ns, total so far), `step` seconds apart.
+    """Return a counter of the server as points in time, `step` seconds apart.
 
-    The server's counters move when a slice ends.  So the blocks of a slice are spread evenly over
-    its time.  The sum is scaled to the change of the server's counters.
+    A point has the time by replayer's clock in ns, and the counter's total since the begin of the
+    window.  `counted` is the counter, such as `reads`.
+
+    The server's counter moves only when a session ends a slice (a short piece of its work).  So the
+    blocks of a slice are spread evenly over its time.  Then all points are scaled, so that the last
+    one is the change of the counter.
     """
     first, seconds = window.before.clock, window.seconds
     bins = [0.0] * max(1, math.ceil(seconds / step))
@@ -233,7 +249,7 @@ def pgio_line(name: str, spec: Spec, seconds: float, riops: float, cache_hits: f
 
 
 def _tell(findings: StepRecorder, spec: Spec, context: Context, window: SessionsWindow) -> None:
-    """Add pgio's line and further facts of the window to the findings."""
+    """Add pgio's line of results and further facts of the window to the findings."""
     riops = ledger.riops(window.before, window.after)
     hits = ledger.cache_hits(window.before, window.after)
     # The name of a private server's database has no meaning; pgio's users look for pgio.
@@ -277,7 +293,7 @@ def _update_notes(spec: Spec, window: SessionsWindow) -> list[str]:
 
 
 def _clock_notes(window: SessionsWindow) -> list[str]:
-    """Return a note if the server's clock was set in the window."""
+    """Return a note, in a list, if the server's clock was set during the window; [] if not."""
     if not window.stepped:
         return []
     way = "forward" if window.stepped > 0 else "back"
@@ -289,14 +305,14 @@ def _clock_notes(window: SessionsWindow) -> list[str]:
 
 
 def _count_notes(context: Context) -> list[str]:
-    """Return a note, in a list, if the server's counters move late; else []."""
+    """Return a note, in a list, if the server's counters are updated late; [] if they are not."""
     if context.engine.verb(SETTLE) is None:
         return []
     return ["this server counts late: the counters were read when they stopped moving"]
 
 
 def _others(window: SessionsWindow) -> list[str]:
-    """Return notes on other sessions in the same database."""
+    """Return notes on the reads of other sessions in the same database during the window."""
     if window.others is None:
         return []
     moved = [getattr(window.after, n) - getattr(window.before, n) for n in ("reads", "hits")]

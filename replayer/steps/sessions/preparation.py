@@ -52,7 +52,7 @@ def settings_of(spec: Spec, context: Context) -> dict[str, str]:
 def bounded_memory(spec: Spec, context: Context) -> Iterator[memory_bound.Bound | None]:
     """Bound the memory while the `with` block runs, and yield the bound.
 
-    Yield None if the key `memory` asks for no bound.
+    Yield None if the value of the key `memory` needs no bound.
     """
     if spec.memory not in memory_bound.KINDS:
         yield None
@@ -106,7 +106,11 @@ def bring_to_temperature(spec: Spec, files: Sequence[Path], context: Context) ->
 
 
 def displaced(spec: Spec, files: Sequence[Path]) -> list[str]:
-    """Return a note if the tables did not stay in the page cache, which explains device reads."""
+    """Return a note, in a list, if the tables did not stay in the page cache.
+
+    The note explains why there were reads from the device.  Return [] if the tables stayed there,
+    or were not meant to be there.
+    """
     if spec.asked is not ReadOrigin.CACHED or not files:
         return []
     share = residency(files).share

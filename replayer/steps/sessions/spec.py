@@ -87,7 +87,10 @@ class Spec(StepSpec):
 
     @property
     def asked(self) -> ReadOrigin:
-        """Return the origin that reads are to have, by the key `memory`."""
+        """Return from where reads are to come: from the cache, or from the device.
+
+        The key `memory` decides.
+        """
         return ReadOrigin.CACHED if self.memory == "cached" else ReadOrigin.PHYSICAL
 
     def rows(self, block_size: int) -> int:
@@ -117,12 +120,18 @@ class Spec(StepSpec):
         return max(least, self.sessions * 8 * block_size, min(16 * MIB, share))
 
     def needs(self, memory_of: "ServerMemory") -> int:
-        """Return the bytes of memory that the server's processes need for themselves."""
+        """Return the bytes of memory that the server needs: its cache, and that of its processes.
+
+        Each session adds some memory.
+        """
         buffers = self.buffers(memory_of.block_size, memory_of.least_buffers)
         return buffers + memory_of.base + memory_of.per_session * self.sessions
 
     def limit(self, memory_of: "ServerMemory") -> int:
-        """Return the memory limit of a cgroup in bytes: the key, else `needs` plus 40 MiB."""
+        """Return the memory limit of a cgroup in bytes.
+
+        It is the key `memory_limit`; without that key it is `needs` plus 40 MiB.
+        """
         return self.memory_limit or self.needs(memory_of) + 40 * MIB
 
 
@@ -148,5 +157,5 @@ class ServerMemory:
 
 
 def engine_keys(context: Context) -> SessionsSpec:
-    """Return the section [sessions] of the engine's engine.toml."""
+    """Return the section [sessions] of engine.toml: facts about the engine's server."""
     return context.engine.spec.sessions

@@ -55,13 +55,16 @@ def describe(spec: Spec) -> str:
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return the size of the tables, and how much of them a cached run keeps in memory."""
+    """Return the size of the tables on disk, and the part of it that stays in memory.
+
+    All of it stays in memory if the key `memory` is `cached`, and nothing if it is not.
+    """
     size = spec.bytes(block_size)
     return Footprint(spec.tables(block_size), size, size if spec.memory == "cached" else 0)
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible if the step cannot run here, with the ways that remain.
+    """Raise Impossible if the step cannot run with these keys here; the message names other ways.
 
     On a server that is not replayer's own, it raises Skip instead: the other steps go on.  It also
     raises Skip if direct I/O is not possible, and no other way to physical reads can replace it.
@@ -118,7 +121,7 @@ def _measured(
 ) -> Callable[[], None]:
     """Measure, and return a function that records the results.
 
-    The caller calls that function after the memory is given back.
+    Memory may be limited during the measurement.  The caller calls the function when this is over.
     """
     if spec.loads:
         reached = measure_mix(spec, wanted, context, database)

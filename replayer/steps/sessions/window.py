@@ -44,7 +44,7 @@ _GRACE = 2.0
 
 @dataclass
 class SessionsWindow:
-    """Measurements between the opening of the barrier and the end of the last session."""
+    """The measurements of a window: from the start of all sessions to the end of the last one."""
 
     before: ServerCounters
     after: ServerCounters
@@ -77,16 +77,20 @@ class SessionsWindow:
 
 
 def _counters(database: Database) -> ServerCounters:
-    """Return the server's counters and clock, including this connection's own reads.
+    """Return the server's counters and clock.
 
-    Each poll reads a few catalogue blocks; the sessions read hundreds of thousands.
+    The counters include what this query reads: a few catalogue blocks, while the sessions read
+    hundreds of thousands.
     """
     row = database.row(protocol.COUNTERS)
     return ServerCounters(row.real("clock"), row.number("hits"), row.number("reads"))
 
 
 def _settled(database: Database) -> ServerCounters:
-    """Return the counters; on a server that counts late, wait until they stop moving."""
+    """Return the server's counters and clock.
+
+    On a server that updates its counters late, wait first until they stop moving, but not for long.
+    """
     latest = _counters(database)
     if database.engine.verb(SETTLE) is None:
         return latest
@@ -99,7 +103,7 @@ def _settled(database: Database) -> ServerCounters:
 
 
 class ClockReading(NamedTuple):
-    """The server's clock, and replayer's clock just before and after the server's was read."""
+    """The server's clock, and replayer's clock just before and just after the server's was read."""
 
     server: float
     """Seconds since 1970."""
@@ -108,7 +112,7 @@ class ClockReading(NamedTuple):
 
     @classmethod
     def of(cls, database: Database) -> "ClockReading":
-        """Read the server's clock."""
+        """Read the server's clock, and replayer's clock before and after that."""
         begin_ns = time.monotonic_ns()
         clock = _counters(database).clock
         return cls(clock, begin_ns, time.monotonic_ns())
@@ -117,8 +121,9 @@ class ClockReading(NamedTuple):
 def step_between(first: ClockReading, last: ClockReading) -> float:
     """Return the seconds by which the server's clock was set forward between two readings.
 
-    The time that the readings took is no step.  Return 0 for a step of at most a hundredth of the
-    time between the readings.
+    The result is below 0 if it was set back.  A reading takes time, and a difference that this may
+    explain does not count.  Nor does a step of at most a hundredth of the time between the
+    readings: then return 0.
     """
     moved = last.server - first.server
     least, most = (last.begin_ns - first.end_ns) / 1e9, (last.end_ns - first.begin_ns) / 1e9
@@ -127,14 +132,14 @@ def step_between(first: ClockReading, last: ClockReading) -> float:
 
 
 class _RowsRead(NamedTuple):
-    """Rows read so far: by all sessions, and by this connection's own session."""
+    """Rows read so far: by all sessions of the database, and by replayer's connection that asks."""
 
     all: int
     own: int
 
 
 def _rows_read(database: Database) -> _RowsRead | None:
-    """Return the rows read so far, None if the server does not count them."""
+    """Return the rows read so far; None if the server does not count them."""
     whole, own = (database.engine.verb(verb) for verb in (_ALL_ROWS, _OWN_ROWS))
     if whole is None or own is None:
         return None
@@ -154,13 +159,19 @@ class _Accounts:
     mark_ns: int
 
     def moved_to(self, opened_ns: int) -> ServerCounters:
-        """Return the counters at `opened_ns`, the start: until then only the clock has moved."""
+        """Return the counters at the start of the sessions, `opened_ns`.
+
+        They were read just before.  Until the start only the server's clock has moved.
+        """
         clock = _moved(self.counters.clock, self.counted_ns, opened_ns)
         return replace(self.counters, clock=clock)
 
 
 def _moved(clock: float, from_ns: int, to_ns: int) -> float:
-    """Return the server's clock at `to_ns`; it was `clock` at `from_ns`, and was not set since."""
+    """Return the time of the server's clock at `to_ns`, if it was `clock` at `from_ns`.
+
+    `from_ns` and `to_ns` are times by replayer's clock.  The server's clock was not set in between.
+    """
     return clock + (to_ns - from_ns) / 1e9
 
 
@@ -179,7 +190,7 @@ def _accounts(context: Context, database: Database) -> _Accounts:
 def measure_window(
     spec: Spec, wanted: TableSet, context: Context, database: Database
 ) -> SessionsWindow:
-    """Connect all sessions, start them together, and return the window after their last slices.
+    """Connect all sessions, start them together, and return the window when all are done.
 
     Raises ReplayerError if sessions lost the server.
     """
@@ -301,9 +312,10 @@ def _watch(
 
 
 def _due(report: object, polled: float) -> bool:
-    """Return whether to poll: after a timeout, or a second after the last poll.
+    """Return whether to poll the server's counters now.
 
-    The second case matters if sessions report their work, so that no timeout occurs.
+    That is so if no report came before the timeout (`report` is None), or a second after the last
+    poll, which was at `polled`: while sessions report their work, no timeout occurs.
     """
     return report is None or time.monotonic() - polled >= _POLL
 
