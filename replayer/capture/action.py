@@ -90,10 +90,11 @@ class LoggedSession:
 
 
 class CommitPlace(NamedTuple):
-    """The place of an action in the commit order; UNKNOWN stands for a number without a value.
+    """The place of an action in the commit order; a number is UNKNOWN if the action has none.
 
-    Each number refers only to actions that ended earlier in the source.  So sessions that wait for
-    those actions never wait for each other in a circle.
+    The commit order is the order in which the source ended its transactions and changed its
+    tables.  A replay can keep it.  Each number refers only to actions that ended earlier in the
+    source.  So sessions that wait for those actions never wait for each other in a circle.
     """
 
     needs: int = UNKNOWN

@@ -208,7 +208,10 @@ class Anonymiser:
         return self._mapped(fraction, [_DIGITS] * len(fraction), "fraction")
 
     def _whole(self, digits: str) -> str:
-        """Return the replacement of a whole number: as many digits, and it fits the same types."""
+        """Return a whole number with as many digits, which fits into the same integer types.
+
+        Zeros at the beginning of the number stay.
+        """
         plain = digits.lstrip("0")
         if len(plain) < len(digits):
             return "0" * (len(digits) - len(plain)) + (self._run(plain) if plain else "")
@@ -238,7 +241,9 @@ class Anonymiser:
     def _moment(self, stamp: str) -> str:
         """Return the replacement of a date, a time of day, or both.
 
-        All moments of one conversion move by the same time, and dates alone by its whole days.
+        All of them move by the same span of time within one conversion.  A date without a time of
+        day moves by the whole days of that span.  A text that is not a valid date only gets other
+        digits.
         """
         time_only = stamp[2] == ":"
         try:
@@ -252,7 +257,7 @@ class Anonymiser:
         return text[11:][: len(stamp)] if time_only else text[: len(stamp)]
 
     def _escape(self, escape: str) -> str:
-        """Return another escape sequence of the same form; one with a single character stays."""
+        """Return an escape sequence of the same form; keep one of a backslash and one character."""
         if len(escape) == 2:
             return escape
         number = int.from_bytes(self._draw(f"escape {escape}", 4), "big")
@@ -261,7 +266,10 @@ class Anonymiser:
         return f"\\x{0x41 + number % 26:02x}" if escape[1] == "x" else f"\\{0o101 + number % 26:o}"
 
     def _mapped(self, run: str, alphabets: Sequence["str | _Range"], tweak: str) -> str:
-        """Return a replacement of a run; its n-th character is from the n-th of `alphabets`."""
+        """Return a replacement of a run; its n-th character is from the n-th of `alphabets`.
+
+        `tweak` names the kind of the run.  A run of another kind may get another replacement.
+        """
         forms = 1
         for alphabet in alphabets:
             forms *= len(alphabet)
@@ -282,7 +290,10 @@ class Anonymiser:
         return "".join(reversed(characters))
 
     def _drawn(self, run: str, alphabets: Sequence["str | _Range"], tweak: str) -> str:
-        """Return a replacement drawn from a hash of the run; it always differs from the run."""
+        """Return a replacement computed from a hash of the run; it is for runs of many characters.
+
+        The replacement always differs from the run.  `alphabets` and `tweak` are as in `_mapped`.
+        """
         for attempt in range(100):
             places = self._draw(f"{attempt} {tweak} {run}", 3 * len(run))
             drawn = "".join(
@@ -296,8 +307,8 @@ class Anonymiser:
     def _moved(self, number: int, count: int, tweak: str) -> int:
         """Return another number from 0 up to `count`; two numbers never get the same result.
 
-        The result is the next number in an order that depends on the key.  This is a permutation in
-        which no number stays the same, unless `count` is 1.
+        The key and `tweak` determine an order of all these numbers.  The result is the number that
+        follows in this order.  So no number stays the same, unless `count` is 1.
         """
         if count == 1:
             return number
@@ -305,11 +316,11 @@ class Anonymiser:
         return self._permuted((place + 1) % count, count, tweak, range(_ROUNDS - 1, -1, -1))
 
     def _permuted(self, number: int, count: int, tweak: str, rounds: Sequence[int]) -> int:
-        """Return the position of a number in a permutation of `count` numbers.
+        """Return the position of a number in a permutation of `count` numbers, or the reverse.
 
-        A Feistel network computes the position, and is repeated until the result is below `count`.
-        With the rounds in reverse order, the network computes the inverse; its two halves are
-        exchanged for that.
+        The key and `tweak` determine the permutation.  With ascending `rounds` the result is the
+        position of the number.  With descending `rounds` it is the number at this position.  A
+        Feistel network computes both, and is repeated until the result is below `count`.
         """
         half = max(1, ((count - 1).bit_length() + 1) // 2)
         mask = (1 << half) - 1

@@ -183,9 +183,9 @@ class ArchiveWriter:
         return summary
 
     def _in_turn(self, action: Action) -> tuple[Action, int]:
-        """Return the action and its end; it begins no earlier than its session's last one ended.
+        """Return (action, its end); it starts at or after the end of its session's last action.
 
-        A log's clock is coarser than durations are: a start that is computed may be too early.
+        A log's clock is coarser than durations are, so a start that is computed may be too early.
         """
         start, free = action.start_ns, self._ends.get(action.session)
         if free is not None and free > start:
@@ -201,7 +201,7 @@ class ArchiveWriter:
         return action, end
 
     def _look(self) -> None:
-        """Write the actions older than the window, if many, and half of a window that is full."""
+        """Write the rows older than WINDOW_NS, if they are many; of a full window, write half."""
         self._sort()
         sure = bisect_left(self._window, self._latest - WINDOW_NS, key=itemgetter(0))
         full = len(self._window) > _MOST_ROWS or self._characters > _MOST_CHARACTERS
@@ -212,7 +212,7 @@ class ArchiveWriter:
         self._look_at = len(self._window) + _BLOCK_ROWS
 
     def _sort(self) -> None:
-        """Sort the window, and set aside actions that began before one that is written."""
+        """Sort the rows held back by start; set aside those that began before a written row."""
         self._window.sort(key=itemgetter(0))
         late = bisect_left(self._window, self._written, key=itemgetter(0))
         for row in self._window[:late]:
@@ -225,7 +225,7 @@ class ArchiveWriter:
         self.late += late
 
     def _write_sorted(self, count: int) -> None:
-        """Write the first `count` rows of the window."""
+        """Write the first `count` of the rows that are held back, and remove them from there."""
         for begin in range(0, count, _BLOCK_ROWS):
             rows = self._window[begin : min(begin + _BLOCK_ROWS, count)]
             self._characters -= sum([row.length for row in rows])
@@ -259,20 +259,20 @@ class ArchiveWriter:
 
     @staticmethod
     def _without(block: Block, known: set[int]) -> Block:
-        """Return the block without the sessions that an earlier block describes."""
+        """Return the block without the descriptions of the sessions whose numbers are `known`."""
         return replace(
             block, sessions=tuple(each for each in block.sessions if each.number not in known)
         )
 
     def _forget_sessions(self) -> None:
-        """Forget the older half of the sessions that were already written."""
+        """Forget the oldest descriptions of sessions that are already written, to save memory."""
         old = [number for number in self._sessions if number not in self._new]
         for number in old[: _MOST_SESSIONS // 2]:
             del self._sessions[number]
 
 
 def _parted(rows: Sequence[ActionRow]) -> Iterator[Sequence[ActionRow]]:
-    """Yield the rows in parts that each fit into a block; one long row may be a larger part."""
+    """Yield the rows in parts that are small enough for a block; one long row is a part, too."""
     if len(rows) < 2 or sum([row.length for row in rows]) <= _BLOCK_CHARACTERS:
         yield rows
         return
@@ -378,7 +378,7 @@ class ArchiveReader:
                 raise self._damaged("too many of its blocks overlap")
 
     def check_order(self) -> None:
-        """Raise Impossible if the commit order has a number that these actions cannot have.
+        """Raise Impossible if the commit order has numbers that do not fit the number of actions.
 
         A replay in commit order allocates memory up to the largest turn of each chain.
         """
@@ -399,7 +399,7 @@ class ArchiveReader:
             raise self._damaged(f"its order has more places than it has actions ({count:,})")
 
     def columns(self) -> Iterator[ActionColumns]:
-        """Yield the columns of each block in the order of writing.
+        """Yield the columns of each block, in the order in which the blocks were written.
 
         This is fast, but late actions come at the end, not in the order of their starts.
         """
@@ -430,7 +430,7 @@ class ArchiveReader:
             raise self._damaged(f"block {number:,} cannot be read ({error})") from error
 
     def _columns(self, number: int) -> tuple[ActionColumns, int]:
-        """Return a block's columns, and the offset of the message with the block's words."""
+        """Return (a block's columns, the offset of the message with the block's texts)."""
         try:
             packed, offset = self._message(self._entries["offset"][number], _COLUMNS, _MOST_PACKED)
             columns = ActionColumns.unpack(packed)
@@ -444,7 +444,7 @@ class ArchiveReader:
         return replace(columns, start_ns=starts - self.summary.begin_ns), offset
 
     def _message(self, offset: int, kind: bytes, most: int) -> tuple[dict[str, bytes], int]:
-        """Return a message's map and the offset after it; raise ValueError if it is invalid."""
+        """Return (map in the message at `offset`, offset after it); raise ValueError if invalid."""
         self._file.seek(offset)
         head = self._file.read(_MESSAGE.size)
         if len(head) < _MESSAGE.size:
@@ -458,7 +458,7 @@ class ArchiveReader:
         return _unpacked(data, raw), offset + _MESSAGE.size + packed
 
     def _checked(self) -> dict[str, bytes]:
-        """Return the last message; raise Impossible if the file is not complete and undamaged."""
+        """Return the map in the last message; raise Impossible for a file cut off or damaged."""
         head = self._file.read(32)
         named = _NAMED.match(head)
         if named is None:
@@ -527,7 +527,7 @@ class ArchiveReader:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Actions that may have to be merged with later blocks, and the block number of each."""
+    """Actions held back, as later blocks may overlap them, and the numbers of their blocks."""
 
     block: Block
     numbers: NDArray[np.int64]
@@ -537,14 +537,14 @@ class _Held:
         return cls(block, np.full(len(block), number))
 
     def joined(self, block: Block, number: int) -> "_Held":
-        """Return these actions merged with another block's, ordered by start and block number."""
+        """Return these actions merged with a block's, sorted by start, then by block number."""
         both = self.block + block
         numbers = np.concatenate((self.numbers, np.full(len(block), number)))
         order = np.lexsort((numbers, both.columns.start_ns))
         return _Held(both.chosen(order), numbers[order])
 
     def split(self, begin: int, number: int) -> "tuple[Block | None, _Held | None]":
-        """Return the actions before the next block, and the later ones; None for no actions.
+        """Return (actions before the next block, the later ones), each None if there are none.
 
         `begin` and `number` are the start and the number of the next block.
         """
@@ -558,7 +558,7 @@ class _Held:
 
 
 def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
-    """Return the map of bytes in a zstd frame; raise ValueError for an invalid frame."""
+    """Return the map in a zstd frame that unpacks to `size` bytes; else raise ValueError."""
     try:
         if zstandard.frame_content_size(data) != size:
             raise ValueError("its size is another one")
@@ -576,7 +576,7 @@ def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
 
 
 def _last_turns(columns: ActionColumns) -> Iterator[tuple[int, int]]:
-    """Yield the number of each chain in these columns, and its largest turn."""
+    """Yield (number, largest turn) of each chain (the actions on one table) in the columns."""
     chained = columns[np.flatnonzero(columns.chain != UNKNOWN)]
     chains, places = np.unique(chained.chain, return_inverse=True)
     last = np.zeros(len(chains), np.int64)

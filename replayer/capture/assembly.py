@@ -58,7 +58,7 @@ class _Sent(NamedTuple):
 
 
 class _Known:
-    """The state of one session."""
+    """The state of one session: its open statement, the waits and the timeouts known for it."""
 
     __slots__ = (
         *("begun", "bound", "bound_ns", "connected", "free_ns", "number", "origin", "patience_ns"),
@@ -132,7 +132,7 @@ class SessionAssembly:
         return self._ended
 
     def _broken_off(self, entry: LogEntry) -> None:
-        """Count a statement that a hole cut off.
+        """Count the statement of an entry that a hole (a lost part of the log) cut off.
 
         Statements that had begun before the hole may have ended in it: add them without an end.
         """
@@ -145,7 +145,7 @@ class SessionAssembly:
             state.bound = None
 
     def _looked_at(self, entries: list[LogEntry]) -> list[LogEntry]:
-        """Return the first entries, and note from them whether connections are logged."""
+        """Return the entries; note the time of the first, and if any of them is a connection."""
         if entries:
             self._first_ns = entries[0].time_ns
             self._connections = any(
@@ -191,7 +191,7 @@ class SessionAssembly:
             self._reading.skip(FAST_PATH)
 
     def _understood(self, rest: str) -> tuple[int, str, str]:
-        """Return kind, name and text of an entry of the extended protocol; remember them."""
+        """Return (kind, name, statement) of an entry of a parse, bind, execute or fetch."""
         made = _IGNORE, "", ""
         if (match := _EXTENDED.match(rest)) is not None:
             step, fetch, name = match.groups()
@@ -258,7 +258,7 @@ class SessionAssembly:
             self._disconnected(entry)
 
     def _disconnected(self, entry: LogEntry) -> None:
-        """End a session; if this is its first entry in the log, begin the session before."""
+        """End a session; begin it first if the log has no earlier entry of the session."""
         if entry.session in self._others or entry.session in self._lost:
             self._others.pop(entry.session, None)
             self._lost.pop(entry.session, None)
@@ -425,7 +425,7 @@ class SessionAssembly:
             self._put(state, sent, UNKNOWN, end)
 
     def _parsed(self, entry: LogEntry, duration: int) -> None:
-        """Note the time of a parse, which the client waited for as part of the statement."""
+        """Note the duration of a parse, which becomes a part of the duration of its statement."""
         state = self._of(entry, entry.time_ns - duration)
         if state is not None:
             state.planned_ns = duration
@@ -506,7 +506,7 @@ class SessionAssembly:
         return max(min(known), min(state.free_ns, end))
 
     def _patience_of(self, state: _Known, entry: LogEntry, code: str) -> int:
-        """Return the timeout that ended a statement, in nanoseconds; 0 if no known timeout did."""
+        """Return the length of the timeout that ended a statement, in ns; 0 if no known one did."""
         which = patience.ended(entry.message, code)
         return state.patience_ns.get(which) or self._patience_ns.get(which, 0)
 
@@ -527,7 +527,7 @@ class SessionAssembly:
 
 
 def spread(entries: Iterable[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
-    """Yield the entries; spread entries with the same stamp evenly over the clock's resolution."""
+    """Yield the entries; the times of entries with one stamp are spread over `resolution_ns`."""
     same: list[LogEntry] = []
     for entry in entries:
         if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_AT_ONCE):
@@ -538,7 +538,7 @@ def spread(entries: Iterable[LogEntry], resolution_ns: int) -> Iterator[LogEntry
 
 
 def note_zones(clock: StampReader, reading: ReadCounts) -> None:
-    """Add a note for each time zone that is not known."""
+    """Add a note to `reading` for each unknown time zone in the stamps, which is taken as UTC."""
     for zone in sorted(clock.unknown):
         reading.notes[f"time zone {zone!r} is not known: its times are taken as UTC"] = None
 

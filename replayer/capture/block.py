@@ -59,7 +59,11 @@ class ActionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ActionColumns:
-    """The numbers of actions, one array for each field, in the order of their starts."""
+    """The fields of many actions: one array of numbers for each field, one element for each action.
+
+    The actions are in the order of their starts.  Texts are in the Block; its columns have their
+    indexes.
+    """
 
     start_ns: Integers
     session: Integers
@@ -179,15 +183,15 @@ class Block:
         )
 
     def forms(self) -> tuple[Integers, tuple[Fingerprint, ...]]:
-        """Return (index of each statement's fingerprint, the distinct fingerprints)."""
+        """Return (index of the fingerprint of each of `statements`, the distinct fingerprints)."""
         return _by_identity([statement.fingerprint for statement in self.statements])
 
     def chosen(self, rows: slice | Integers) -> "Block":
-        """Return a block of only these rows; it keeps the words of all actions."""
+        """Return a block of only these rows; the texts and parameters of all rows stay in it."""
         return replace(self, columns=self.columns[rows], first_value=self.first_value[rows])
 
     def compact(self) -> "Block":
-        """Return the same actions without the words that no action uses."""
+        """Return the same actions in a block without texts and parameters that no action uses."""
         return Block.of(list(self._rows()), self.sessions)
 
     def _rows(self) -> Iterable[ActionRow]:
@@ -225,7 +229,10 @@ class Block:
         return cls(columns, texts, known_names, states, values, _first(counts), tuple(sessions))
 
     def pack(self) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return (columns, words), each as name -> bytes."""
+        """Return (columns, words), each as name -> bytes.
+
+        The words are all parts but the columns: the texts, the parameters and the sessions.
+        """
         form, forms = self.forms()
         words = {
             **_packed("statement", [each.text for each in self.statements]),
@@ -240,7 +247,10 @@ class Block:
 
     @classmethod
     def unpack(cls, columns: ActionColumns, words: Mapping[str, bytes]) -> "Block":
-        """Return a block from packed bytes; raise ValueError or KeyError for invalid bytes."""
+        """Return the block with these columns; unpack its texts and parameters from `words`.
+
+        Raises ValueError or KeyError for invalid bytes.
+        """
         forms = _unpack_forms(words)
         texts = _unpacked("statement", words)
         form = np.frombuffer(words["statement.form"], "<i4").astype(np.int64)
@@ -305,7 +315,8 @@ def _interned(values: Sequence[str]) -> tuple[Integers, tuple[str, ...]]:
 def _by_identity(values: Sequence[_T | None]) -> tuple[Integers, tuple[_T, ...]]:
     """Return (index of each object among the distinct objects, these objects).
 
-    None has the index UNKNOWN, and is not among the objects.
+    Equal objects count as one only if they are the same object.  None has the index UNKNOWN, and is
+    not among the objects.
     """
     kept = {id(None): 0}
     indexes = np.array([kept.setdefault(id(value), len(kept)) for value in values], np.int64)

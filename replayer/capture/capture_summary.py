@@ -19,7 +19,7 @@ Count = Annotated[int, Field(ge=0, le=_MOST)]
 
 
 class ActionSource(Noun):
-    """The source of the actions of a capture."""
+    """The logs from which a capture was made, and the facts known about their server."""
 
     engine: str = "postgres"
     """postgres, mariadb or mysql."""

@@ -31,7 +31,7 @@ PostgreSQL's texts never contain zeros.
 
 @dataclass(frozen=True, slots=True)
 class ConversionRequest:
-    """The logs to convert, and the options."""
+    """The logs to convert into a replay file, and the options of the conversion."""
 
     names: Sequence[str]
     out: Path
@@ -41,7 +41,7 @@ class ConversionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConversionPlan:
-    """Files of one layout in the order of their times."""
+    """The files to read, of one layout (form of log), in the order of their times; and notes."""
 
     layout: str
     inputs: tuple[Input, ...]
@@ -56,7 +56,7 @@ class ConversionPlan:
 
 @dataclass(frozen=True, slots=True)
 class ConversionResult:
-    """The result of a conversion."""
+    """The summary of the replay file that a conversion wrote, and notes on the logs."""
 
     summary: CaptureSummary
     notes: tuple[str, ...]
@@ -65,7 +65,7 @@ class ConversionResult:
 
 @dataclass(slots=True)
 class _Candidate:
-    """A file, and the facts known from its beginning."""
+    """A file that may be converted; its beginning shows its layout (form of log) and its time."""
 
     source: Input
     layout: str
@@ -74,7 +74,7 @@ class _Candidate:
 
 
 def planned(wish: ConversionRequest) -> ConversionPlan:
-    """Return the files to read, all of one layout, in the order of their times.
+    """Return the files to read, all of one layout (form of log), in the order of their times.
 
     Raises Impossible if none of the files is a log that can be replayed.
     """
@@ -181,9 +181,10 @@ def _candidate(source: Input, order: ReadRequest) -> _Candidate:
 
 
 def _once(chosen: Sequence[_Candidate], notes: list[str]) -> Iterator[Input]:
-    """Yield the files; of files that begin alike only the first, with a note on each of the others.
+    """Yield the files, but only one of several files that begin with the same text.
 
-    A file and its compressed copy begin alike, for example.
+    A file and its compressed copy begin with the same text, for example.  `notes` gets a sentence
+    for each file that is left out.
     """
     heads: dict[str, str] = {}
     for one in chosen:
@@ -249,7 +250,7 @@ def _copies(summary: CaptureSummary) -> Iterator[str]:
 
 
 def _nothing(plan: ConversionPlan, reading: ReadCounts, damage: Sequence[str]) -> str:
-    """Return why there is nothing to replay."""
+    """Return a sentence with the reason why the logs have nothing to replay."""
     names = ", ".join(one.name for one in plan.inputs[:3])
     names += " and more" if len(plan.inputs) > 3 else ""
     if not reading.entries:

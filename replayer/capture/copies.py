@@ -1,4 +1,4 @@
-"""Tables that COPY FROM STDIN fills, written as names of files with the tables' data.
+"""Names of the tables that COPY FROM STDIN fills; the files with the tables' data are named so.
 
 Logs do not have the data.  A replay takes it from files in a folder that the user gives.
 """
@@ -31,7 +31,8 @@ def copied(text: str) -> str | None:
 
     The table is `schema.table`, or `table` if the text has no schema, in the server's spelling.
     Dots and characters that a file name cannot have are written as %2F and the like.  The text may
-    have other statements next to its only COPY FROM STDIN.
+    have other statements next to its only COPY FROM STDIN.  With several of them, or with one that
+    is not understood, the result is SEVERAL.
     """
     if "stdin" not in text.lower():
         return None
@@ -49,7 +50,10 @@ def copied(text: str) -> str | None:
 
 
 def adds_rows(text: str) -> bool:
-    """Return whether a text is a single COPY FROM STDIN, so that it only adds rows."""
+    """Return whether a text is a single COPY FROM STDIN, with no other statement after it.
+
+    Such a text only adds rows.
+    """
     return _COPY.match(text) is not None and ";" not in text.rstrip("; \n")
 
 

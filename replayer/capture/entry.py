@@ -45,7 +45,7 @@ class LogEntry(NamedTuple):
 
 @dataclass(slots=True)
 class ReadCounts:
-    """Counts made while a log is read."""
+    """Counts of a log's entries and of the parts that cannot be replayed, made in reading it."""
 
     skipped: Counter[str] = field(default_factory=Counter)
     """Reason in words -> number of statements or other things that cannot be replayed."""
@@ -76,10 +76,10 @@ class ReadCounts:
     most_back_ns: int = 0
 
     def pass_time(self, time_ns: int) -> None:
-        """Note the time of an entry; count a place at which times go back.
+        """Note the time of an entry; count it if times go back by more than a second.
 
-        Several processes write into one log, so neighbouring entries may be swapped.  A step back
-        of up to a second is therefore not counted.
+        Several processes write into one log, so neighbouring entries may be swapped.  A smaller
+        step back is therefore not counted.
         """
         behind = self.latest_ns - time_ns
         if behind > _SWAPPED_NS:
@@ -89,11 +89,11 @@ class ReadCounts:
             self.latest_ns = time_ns
 
     def skip(self, reason: str, count: int = 1) -> None:
-        """Count something that cannot be replayed."""
+        """Add `count` to the number of things that are not replayed for this reason."""
         self.skipped[reason] += count
 
     def hurt(self, sentence: str) -> None:
-        """Count a place that cannot be read."""
+        """Count a damaged place in the log; keep the sentences that describe the first ones."""
         self.damaged += 1
         if len(self.damage) < _NAMED:
             self.damage.append(sentence)

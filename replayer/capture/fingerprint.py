@@ -133,7 +133,10 @@ class Fingerprints:
         """Number of the form (the hash of its text) -> fingerprint with the server's query id."""
 
     def statement(self, text: str, query_id: int = 0) -> LoggedStatement:
-        """Return a text with its fingerprint; equal texts may share one object."""
+        """Return a text with its fingerprint; equal texts may share one object.
+
+        `query_id` is the server's id for statements of this form; 0 if the log has none.
+        """
         known = self._texts.get(text)
         if known is not None and query_id in (0, known.fingerprint.number):
             return known
@@ -179,7 +182,7 @@ class Fingerprints:
 
 
 def cheap_form(text: str, dialect: str) -> str:
-    """Return a text with each of its strings as '?', each number as 0, and lists as one value.
+    """Return a text with '?' for each string, 0 for each number, and one value for each list.
 
     `dialect` is "postgres" or "mysql".  Comments are left out, and white space is one space.
     """
@@ -204,7 +207,10 @@ def cheap_form(text: str, dialect: str) -> str:
 
 
 def _hard(text: str, dialect: str) -> bool:
-    """Return whether a text has elements that only the full scan understands."""
+    """Return whether simple patterns would misread a text, so that the slower scan is needed.
+
+    Such a text has, for example, comments or strings with a prefix.
+    """
     if "--" in text or "/*" in text:
         return True
     if dialect == "mysql":
@@ -249,7 +255,7 @@ def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
 
 
 def _cut(text: str) -> str:
-    """Return the part of a text that is shown: its beginning, with invalid UTF-8 replaced."""
+    """Return the beginning of a text, for display; bytes that are not UTF-8 are replaced."""
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return shown.encode("utf-8", "replace").decode()
 
@@ -302,7 +308,7 @@ def _kind(part: str) -> Kind:
 
 
 def _kind_of(tree: exp.Expression, kind: Kind) -> Kind:
-    """Return the given kind; for a statement with WITH, the kind of its syntax tree."""
+    """Return `kind`; for a statement that begins with WITH, the kind of its main statement."""
     if tree.args.get("with_") is None and tree.args.get("with") is None:
         return kind
     for family, name in _FAMILIES.items():
@@ -336,12 +342,18 @@ def _bounds(part: str, kind: Kind, dialect: str) -> Bounds:
 
 
 def _opens(words: Sequence[str]) -> bool:
-    """Return whether BEGIN or START begins a transaction; START SLAVE does not."""
+    """Return whether a statement with BEGIN or START as its first word begins a transaction.
+
+    START SLAVE, for example, does not.
+    """
     return words[0] == "begin" or words[1:2] == ["transaction"]
 
 
 def _folded(bounds: Sequence[Bounds]) -> Bounds:
-    """Return the combined effect of several statements in one text on the transaction."""
+    """Return the effect of a whole text on the transaction, from the effects of its statements.
+
+    The result is "" if no statement has an effect.
+    """
     told = [bound for bound in bounds if bound]
     if not told:
         return ""
@@ -360,7 +372,10 @@ def _together(writes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | Non
 
 
 def _worded(part: str, kind: Kind) -> tuple[str, ...] | None:
-    """Return the tables that a statement changes, judged by its words; None if unknown."""
+    """Return the tables that a statement changes, found by patterns without parsing it.
+
+    The names are without schemas.  Returns None if the tables are unknown.
+    """
     if kind == "copy" and (query := _COPIED_QUERY.match(part)) is not None:
         part, kind = query[1], _kind(query[1])
     if kind in _UNTIED or (kind == "copy" and _COPY_OUT.search(part)):
@@ -416,7 +431,7 @@ def _joins(node: exp.Update) -> bool:
 
 
 def _set_tables(node: exp.Update) -> list[str]:
-    """Return those joined tables of an UPDATE of which it may set a column."""
+    """Return those tables of an UPDATE with joins of which it may set a column."""
     tables = {one.alias_or_name.lower(): one.name.lower() for one in node.this.find_all(exp.Table)}
     owners = {
         column.table.lower()

@@ -43,7 +43,10 @@ class Holes:
 
 
 def without_holes(pieces: Iterable[bytes], holes: Holes, shortest: int) -> Iterator[bytes]:
-    """Yield the pieces of a text; b"" stands for a run of `shortest` or more zeros."""
+    """Yield the bytes of a text, with b"" instead of each run of `shortest` or more zeros.
+
+    Such a run is a hole, and is added to `holes`.  It may extend over several pieces.
+    """
     offset = zeros = 0
     for piece in pieces:
         if not zeros and b"\0" not in piece:
@@ -65,7 +68,7 @@ def without_holes(pieces: Iterable[bytes], holes: Holes, shortest: int) -> Itera
 
 
 def _run(holes: Holes, end: int, zeros: int, shortest: int) -> bytes:
-    """Return the bytes that stand for a run of zeros: b"" for a hole, else the zeros."""
+    """Return b"" for a run of at least `shortest` zeros, and count it as a hole; else the zeros."""
     if zeros < shortest:
         return bytes(zeros)
     holes.add(end - zeros, zeros)

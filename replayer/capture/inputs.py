@@ -112,7 +112,7 @@ class Input:
         return data.decode("utf-8", "surrogateescape").lstrip("\n").removeprefix("\ufeff")
 
     def blocks(self, advance: Callable[[int], None]) -> Iterator[str]:
-        """Yield the text in pieces of about a megabyte, cut anywhere; a piece HOLE is a hole.
+        """Yield the text in pieces of about a megabyte, cut anywhere; the piece HOLE is a hole.
 
         `advance` is called with the number of bytes of each piece of the file that was read.
         """
@@ -136,7 +136,7 @@ class Input:
             yield rest
 
     def lines(self, advance: Callable[[int], None]) -> Iterator[list[str]]:
-        """Yield the lines without their ends, many at once.
+        """Yield lists of many lines each, without the line ends.
 
         Of a line that is too long, the beginning is kept, with CUT at its end.  A line that a hole
         cut off ends with HOLE, and is the last line of its list.
@@ -166,7 +166,7 @@ class Input:
             yield [held]
 
     def backwards(self, advance: Callable[[int], None]) -> Iterator[list[str]]:
-        """Yield the lines from the last to the first, many at once.
+        """Yield lists of many lines each, from the last line of the file to the first.
 
         The caller uses it for logs with the newest line first, an order that exports often have.
         """
@@ -204,7 +204,10 @@ class Input:
     def _pieces(
         self, advance: Callable[[int], None], *, keep: bool = False
     ) -> Generator[bytes, None, None]:
-        """Yield the contents, decompressed; if they break off, set `damage`."""
+        """Yield the contents, decompressed; if they break off, set `damage`.
+
+        With `keep`, the bytes that are read from a pipe are stored for the next reader.
+        """
         raw = self._raw(advance, keep=keep)
         try:
             first = next(raw, b"")
@@ -250,7 +253,10 @@ class Input:
     def _raw(
         self, advance: Callable[[int], None], *, keep: bool = False
     ) -> Generator[bytes, None, None]:
-        """Yield the blocks as stored; with `keep`, store those of a pipe for the next reader."""
+        """Yield the blocks of the file as they are stored, compressed or not.
+
+        With `keep`, the blocks of a pipe are stored for the next reader.
+        """
         handle, first = self._open()
         try:
             if first:
@@ -396,7 +402,10 @@ def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _bounded(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yield pieces; raise Impossible if they are too many bytes for the beginning of a log."""
+    """Yield the pieces; raise Impossible when they have more bytes than the longest possible hole.
+
+    A log may begin with such a hole, but not with a longer one.
+    """
     seen = 0
     for piece in pieces:
         yield piece
@@ -408,7 +417,10 @@ def _bounded(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 
 def _unspooled(line: bytes) -> str:
-    """Return the text of a line of the temporary file; it ends with HOLE if a hole cut it off."""
+    """Return the text of a line from the temporary file that is used to read lines backwards.
+
+    The text ends with HOLE if a hole cut the line off.
+    """
     if line.endswith(SPOOLED[:-1]):
         return line.removesuffix(SPOOLED[:-1]).decode("utf-8", "surrogateescape") + HOLE
     return line.decode("utf-8", "surrogateescape")

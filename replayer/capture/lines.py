@@ -51,7 +51,10 @@ class Joiner:
         self._ready: list[LogEntry] = []
 
     def add(self, text: str, time_ns: int = 0, process: str = "") -> None:
-        """Add a line, with its time and process if these stand outside its prefix."""
+        """Add a line; pass its time and its process if these are not in its prefix.
+
+        `time_ns` is in nanoseconds since 1970.
+        """
         match = self._match(text)
         if match is None:
             self._go_on(text, process)
@@ -88,7 +91,7 @@ class Joiner:
     def finish(self, *, cut: bool = False) -> list[LogEntry]:
         """Return all entries since the last `ready`, complete or not.
 
-        With `cut`, mark the end of the last one with CUT.
+        Pass `cut` if the file ends within a line; the last entry then ends with CUT.
         """
         if cut and self._drafts:
             last = self._drafts[-1]
@@ -98,10 +101,10 @@ class Joiner:
         return self.ready()
 
     def break_off(self) -> list[LogEntry]:
-        """Return the entries before a hole; mark as HOLED each that the hole may have cut off.
+        """Return all entries, because a hole follows; mark as HOLED those that it may have cut off.
 
-        If several entries can be incomplete at a time, the last entry of each session may go on in
-        the hole.
+        These are the last entries of all sessions, if they are not much older than the last entry
+        in the file.
         """
         last = self._drafts[-1] if self._drafts else None
         for draft in self._open.values():
@@ -159,7 +162,7 @@ class Joiner:
 def joined(
     joiner: Joiner, source: Input, advance: Callable[[int], None]
 ) -> Iterator[list[LogEntry]]:
-    """Yield the entries of a file whose lines have all fields in their prefix."""
+    """Yield lists of a file's entries; the prefix of each line has the time and the process."""
     add = joiner.add
     for lines in source.lines(advance):
         holed = lines[-1].endswith(HOLE)

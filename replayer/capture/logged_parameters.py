@@ -36,7 +36,7 @@ class LoggedParameters:
         return tuple([_unquoted(value) for value in logged]), ""
 
     def _cut(self, logged: list[str]) -> bool:
-        """Return whether the log, not the client, put the dots at the end of a value.
+        """Return whether the log cut a value; it then put dots at the end of the value.
 
         The dots are the client's if the log has a complete value that is longer than the part
         before them.

@@ -64,7 +64,7 @@ class Needs:
 
     @property
     def changes(self) -> dict[str, str]:
-        """Return name -> needed value of the settings that have to be changed, in order."""
+        """Return setting -> needed value, for the settings that have to be changed."""
         return {one.name: one.wanted for one in self.settings if one.changes}
 
 
@@ -191,7 +191,7 @@ def _totals(database: Database, schema: str) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class LogLocation:
-    """The place of a server's log."""
+    """The place of a server's log: its path as the server reports it, and on this machine."""
 
     said: str
     """The path as the server reports it; "" if the server does not report one."""
@@ -204,7 +204,10 @@ class LogLocation:
 
 
 def place(engine: Engine, url: URL) -> LogLocation:
-    """Return the place of a server's log, with its path on this machine if that is proven."""
+    """Return the place of a server's log.
+
+    Its path on this machine is known only if the server's data folder is found on this machine.
+    """
     with log_settings.asking(engine, url) as database:
         prefix = str(database.row(_ABOUT)["prefix"])
         try:
@@ -227,9 +230,10 @@ def place(engine: Engine, url: URL) -> LogLocation:
 
 
 def _here(engine: str, directory: Path, named: str, folder: Path) -> Path:
-    """Return the log's file on this machine.
+    """Return the path of the log's file on this machine.
 
-    Its path may differ from the path in the server's container.
+    The server may be in a container, where the same file has another path.  `folder` is the
+    server's data folder on this machine.
     """
     path = Path(os.path.normpath(directory / named))
     if path.is_relative_to(directory):

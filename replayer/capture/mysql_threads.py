@@ -72,7 +72,10 @@ SILENT = "the log does not say which statements failed"
 
 
 class StampSpreader:
-    """A spreader of events with the same stamp over its second, in the order of the log."""
+    """A spreader of events: those with the same stamp get times spread evenly over its second.
+
+    The events keep the order of the log.
+    """
 
     def __init__(self) -> None:
         self._time_ns = 0
@@ -110,7 +113,7 @@ class _Known:
 
 
 class ThreadAssembly:
-    """A converter from entries about a server's threads to the actions of sessions."""
+    """A converter of log entries to actions; each thread (connection) of a server is a session."""
 
     def __init__(self, reading: ReadCounts, announce: Callable[[LoggedSession], None]) -> None:
         self._reading, self._announce = reading, announce
@@ -119,7 +122,7 @@ class ThreadAssembly:
         self._ended: list[Action] = []
 
     def taken(self) -> list[Action]:
-        """Return the actions since the last call."""
+        """Return the actions that were added since the last call."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -129,7 +132,7 @@ class ThreadAssembly:
             self.disconnect(thread, max(time_ns, self._known[thread].last_ns))
 
     def connect(self, thread: str, time_ns: int, user: str, database: str) -> None:
-        """Begin a session."""
+        """Begin a session for a thread; if the thread has a session already, end that one first."""
         self.disconnect(thread, time_ns)
         self._open(thread, time_ns, user, database, before=False)
 
@@ -162,9 +165,10 @@ class ThreadAssembly:
             self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
 
     def prepare(self, thread: str, time_ns: int, text: str) -> None:
-        """Process an entry Prepare, which has the text of a PREPARE statement just before it.
+        """Add the PREPARE statement that is just before this entry, with the text from this entry.
 
-        The entry is ignored if there was no such statement.
+        Logs of MySQL 8 have that text only in this entry.  The entry is ignored if there is no such
+        statement before it.
         """
         known = self._of(thread, time_ns, "", before=True)
         preparing, known.preparing = known.preparing, None
@@ -173,7 +177,10 @@ class ThreadAssembly:
             self._put(known, preparing._replace(text=f"{match[1]}'{quoted}'"))
 
     def execute(self, thread: str, time_ns: int, text: str) -> None:
-        """Add the execution of a prepared statement, unless it repeats the EXECUTE before it."""
+        """Add the execution of a prepared statement.
+
+        An EXECUTE that the client sent as text has two entries.  The second one is ignored.
+        """
         known = self._of(thread, time_ns, "", before=True)
         twice, known.twice = known.twice, False
         if not twice and self._whole(text):
@@ -254,7 +261,7 @@ class EntryAssembly(Protocol):
         """Complete the last entry, because its file ends."""
 
     def break_off(self) -> None:
-        """Count the last entry as lost, unless it is known to be complete: a hole follows."""
+        """Count the last entry as lost, unless it is complete: a hole (a lost part) follows."""
 
 
 def actions(
@@ -281,7 +288,7 @@ def actions(
 def dated(stamp: str) -> str:
     """Return a stamp such as 241122  3:05:07 in a form that StampReader reads.
 
-    MySQL before 5.7 writes such stamps, too.
+    MySQL before 5.7, for example, writes such stamps.
     """
     day, clock = stamp.split()
     clock, _, fraction = clock.partition(".")

@@ -29,7 +29,7 @@ _MOST_TABLES = 10_000
 
 
 class CommitOrder:
-    """The commit order of a capture: it gives a place to each action.
+    """The commit order of a capture: it determines the CommitPlace of each action.
 
     The caller passes the actions in the order of their ends.
     """
@@ -54,7 +54,10 @@ class CommitOrder:
         return len(self._chains) + 1
 
     def place(self, action: Action, end_ns: int, fingerprint: Fingerprint | None) -> CommitPlace:
-        """Return the place of the next action; `fingerprint` is None if it is no statement."""
+        """Return the place of the next action in the commit order.
+
+        `fingerprint` is None for a connect or disconnect.  `end_ns` is the end of the action.
+        """
         if fingerprint is None:
             return self._left(action, end_ns) if action.does == "disconnect" else _NO_PLACE
         session = action.session
@@ -114,7 +117,10 @@ class CommitOrder:
 
 
 class _Ends:
-    """The ends of transactions, by rank: each of the last ones, and every 64th of all."""
+    """The times at which transactions ended; the index of a time is the rank of its transaction.
+
+    To save memory, only the latest times are kept one by one, and every 64th of all.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -122,7 +128,7 @@ class _Ends:
         self._some = array("q")
 
     def add(self, end_ns: int) -> int:
-        """Add the next end; return its rank."""
+        """Add the end of the next transaction; return its rank: how many ended before it."""
         rank = self.count
         self.count += 1
         # An entry that is later in the log did not end earlier, whatever its clock shows.
@@ -135,9 +141,10 @@ class _Ends:
         return rank
 
     def before(self, start_ns: int) -> int:
-        """Return how many transactions had certainly ended before this time.
+        """Return how many transactions had certainly ended before this time, in ns since 1970.
 
-        For a time long ago, the result may be up to 63 too low.
+        A log's clock is coarse, so ends in the last millisecond before this time do not count.  For
+        a time long ago, the result may be up to 63 too low.
         """
         start_ns -= _RESOLUTION_NS
         if self._last and self._last[0] < start_ns:

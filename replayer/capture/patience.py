@@ -38,17 +38,20 @@ def waited_ns(message: str) -> int | None:
 
 
 def given(text: str) -> Timeout | None:
-    """Return the timeout that a statement sets; None if it sets none."""
+    """Return the timeout that a statement sets: (first word of its name, nanoseconds); or None."""
     return _timeout(_GIVEN.match(text))
 
 
 def changed(message: str) -> Timeout | None:
-    """Return the timeout that a message reports as changed; None for other messages."""
+    """Return the timeout that a message reports as changed; None for other messages.
+
+    The timeout is (first word of its name, nanoseconds).
+    """
     return _timeout(_CHANGED.match(message))
 
 
 def ended(message: str, sqlstate: str) -> str:
-    """Return the first word of the timeout that ended a statement, or "" if none did."""
+    """Return the timeout that ended a statement: "lock", "statement" or "deadlock"; "" for none."""
     for name in ("lock", "statement"):
         if f"due to {name} timeout" in message:
             return name
@@ -56,7 +59,10 @@ def ended(message: str, sqlstate: str) -> str:
 
 
 def _timeout(match: re.Match[str] | None) -> Timeout | None:
-    """Return a timeout; a value without a unit is in milliseconds."""
+    """Return a matched timeout as (first word of its name, nanoseconds); None without a match.
+
+    A value without a unit is in milliseconds.
+    """
     if match is None:
         return None
     return match[1].lower(), int(match[2]) * _UNITS_NS[(match[3] or "ms").lower()]

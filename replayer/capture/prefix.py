@@ -100,9 +100,9 @@ class Prefix:
 def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefix:
     """Return the Prefix that matches lines written with this log_line_prefix.
 
-    Pass `timed=False` if text around the lines has their times, and `known=True` if it has their
-    processes.  Raises Impossible for a prefix that lacks the time, or lacks both process and
-    session.
+    Pass `timed=False` if text around the lines (syslog's, for example) has their times, and
+    `known=True` if it has their processes.  Raises Impossible for a prefix that lacks the time, or
+    lacks both process and session, unless that text has them.
     """
     parts, optional, at = [], 0, 0
     seen: set[str] = set()
@@ -154,9 +154,11 @@ def _fragment(escape: str, seen: set[str], *, padded: bool) -> str:
 
 
 def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) -> Prefix | None:
-    """Return the prefix that most lines with a severity have; None if no prefix fits half of them.
+    """Return the prefix that most lines have before their severity, such as LOG or ERROR.
 
-    Raises Impossible if the fitting prefix has no time, or neither a process nor a session.
+    Lines without a severity are ignored.  Returns None if no prefix fits half of the others.
+    `timed` and `known` are as in `compiled`.  Raises Impossible if the fitting prefix has no time,
+    or neither a process nor a session.
     """
     beginnings = [
         (line[: match.start()], line[match.end() : match.end() + 20])
@@ -190,7 +192,10 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
 
 
 def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bool) -> Prefix:
-    """Return the prefix, with %q if the server's own processes write only its beginning."""
+    """Return the prefix changed so that it also fits the lines of the server's own processes.
+
+    Those lines may have only the beginning of the prefix, which then ends with %q.
+    """
     others = {
         template
         for begin in beginnings
@@ -207,7 +212,7 @@ def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bo
 
 
 def _template(begin: str) -> str:
-    """Return a log_line_prefix with which a line can begin like this."""
+    """Return a log_line_prefix that fits the beginning of a line, such as %m for a time."""
     seen: set[str] = set()
 
     def escape(match: re.Match[str]) -> str:

@@ -25,7 +25,7 @@ Inode = tuple[int, int]
 
 
 class Piece(NamedTuple):
-    """The part of a log file that was written since the first moment: bytes `begin` to `end`."""
+    """The part of a log file that was added between two moments: bytes `begin` to `end`."""
 
     path: Path
     inode: Inode

@@ -114,8 +114,9 @@ class StampReader:
 class Yearless:
     """A reader of syslog's stamps without a year, such as Feb 11 13:15:39.
 
-    The first line gets the latest year in which it is at most a day after the last write to the
-    file. The year goes up by one from December to January.
+    The year of the first line is the year of the last write to the file.  It is the year before if
+    the line would be more than a day after that write.  The year goes up by one from December to
+    January.
     """
 
     def __init__(self, written: datetime | None) -> None:

@@ -1,4 +1,4 @@
-"""Many strings as two arrays of bytes, and back; sizes are checked before any string is made."""
+"""Conversion of many strings to two arrays of bytes, and back; sizes are checked before that."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

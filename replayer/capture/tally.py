@@ -33,13 +33,13 @@ class _Sum:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Return the sort key of the heaviest fingerprints: nanoseconds, number of statements."""
+        """Return (total nanoseconds, number of statements), by which fingerprints are sorted."""
         return self.nanoseconds, self.statements
 
 
 @dataclass(slots=True)
 class WriteCounts:
-    """Counts of the actions that were written so far."""
+    """Counts of the actions that were written so far, such as those by kind and by fingerprint."""
 
     begin_ns: int | None = None
     end_ns: int = 0
@@ -135,7 +135,7 @@ class WriteCounts:
         return known
 
     def _forget(self) -> None:
-        """Forget the half of the fingerprints with the least total time."""
+        """Forget the half of the fingerprints with the least total time, to limit the memory."""
         order = sorted(self.forms, key=lambda number: self.forms[number].weight)
         for number in order[: len(order) // 2]:
             del self.forms[number]
@@ -151,7 +151,7 @@ class WriteCounts:
         transactions: int,
         chains: int,
     ) -> CaptureSummary:
-        """Return the summary of the capture: all counts so far, and these facts."""
+        """Return the summary of the capture: all counts so far, and the facts that are passed."""
         begin = self.begin_ns or 0
         minute, most = max(
             self.minutes.items(), key=lambda each: (each[1], -each[0]), default=(0, 0)

@@ -42,7 +42,7 @@ _UNITS = {"k": 1.0, "m": 1024.0, "g": 1024.0**2}
 
 @dataclass
 class _Table:
-    """The results of one machine."""
+    """The results of one run of bonnie++ on one machine, from a CSV line or from a table."""
 
     name: str
     spec: dict[str, str] = field(default_factory=dict)
@@ -52,7 +52,10 @@ class _Table:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each machine, size and number of files; equal tests are repeats."""
+    """Return a run for each combination of machine, file size and number of files in the source.
+
+    Tests that are equal in all three are repeats of one run.
+    """
     lines, tables = _scan(source)
     # bonnie++ writes the same results as a table and as CSV; the table cuts names after 14
     # characters.
@@ -104,12 +107,15 @@ def _csv(cells: Sequence[str]) -> _Table | None:
 
 
 def _pairs(table: _Table, phases: Sequence[str], cells: Sequence[str]) -> None:
-    """Add the rates of phases; in `cells`, a percentage of a processor follows each rate."""
+    """Add the rate of each phase; `cells` have a rate and a percentage of a processor by turns."""
     table.rates |= {phase: cells[2 * i] for i, phase in enumerate(phases)}
 
 
 def _row(tables: list[_Table], text: str, *, files: bool) -> bool:
-    """Add a row of a table; return whether the text is such a row."""
+    """Add a row of a table; return whether the text is such a row.
+
+    `files` is True if the row is of the table about the creation of files.
+    """
     parts = text.split()
     if parts[0] == "Latency" and tables:
         phases = _FILES if files else _BLOCKS if len(parts) == 7 else _FAST
@@ -135,7 +141,10 @@ def _row(tables: list[_Table], text: str, *, files: bool) -> bool:
 
 
 def _values(parts: Sequence[str]) -> int:
-    """Return how many of the last parts are rates and percentages, at most twelve."""
+    """Return how many of the last twelve parts of a table row are rates and percentages.
+
+    The parts are counted from the end up to the first that is neither.
+    """
     count = 0
     for part in reversed(parts[-12:]):
         if not _RATE.fullmatch(part):

@@ -20,10 +20,10 @@ _RECORDS = re.compile(r"(?P<full>\d{1,18})\+(?P<part>\d{1,18}) records (?P<way>i
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each machine and number of bytes that was copied.
+    """Return a run for each combination of machine and number of copied bytes.
 
-    If at least one result follows lines of records, results without such lines are those of
-    status=progress, and are skipped.
+    dd's final result follows its lines of records (such as 10+0 records in).  If the file has such
+    results, all others are interim ones of status=progress, and are skipped.
     """
     ends: list[ImportedStep] = []
     others: list[ImportedStep] = []
@@ -48,7 +48,7 @@ def read(source: ImportSource, label: str) -> ImportResult:
 
 
 def _step(copied: re.Match[str], blocks: int) -> StepResult:
-    """Return the step of a copy; compute its rate from bytes and seconds, as dd rounds the rate."""
+    """Return the step of a copy; compute its rate anew, as dd prints only a rounded rate."""
     size, elapsed = int(copied["bytes"]), number(copied["seconds"].replace(",", "."))
     block = {"block_size": size // blocks} if blocks and not size % blocks else {}
     measurements = [measured("dd.elapsed", elapsed, "s", Better.LESS)]

@@ -132,7 +132,7 @@ def _final(reports: Sequence[_Report]) -> Iterator[_Report]:
 
 
 def _goes_on(report: _Report, following: _Report) -> bool:
-    """Return whether a report is an interim one of the work that the following one reports."""
+    """Return whether a report is only an interim report of the work in the `following` report."""
     if report.kind != following.kind or len(report.operations) != len(following.operations):
         return False
     more = all(a <= b for a, b in zip(report.operations, following.operations, strict=True))
@@ -142,7 +142,7 @@ def _goes_on(report: _Report, following: _Report) -> bool:
 
 
 def _machines(reports: Iterator[_Report]) -> list[_Report]:
-    """Return the first report of each machine; its `repeats` are all reports of the machine."""
+    """Return the first report of each machine; its `repeats` are all reports of that machine."""
     firsts: list[_Report] = []
     latest: dict[str, _Report] = {}
     for report in reports:
@@ -157,7 +157,7 @@ def _machines(reports: Iterator[_Report]) -> list[_Report]:
 
 
 def _beside(report: _Report, following: _Report) -> bool:
-    """Return whether the work of two reports overlaps in time, which shows two machines."""
+    """Return whether two reports overlap in time, which shows that they are of two machines."""
     if report.end is None or following.begin is None or following.end is None:
         return False
     return following.begin < report.end - _SAME_BEGIN < following.end
@@ -194,7 +194,10 @@ def _run(source: ImportSource, label: str, index: int, first: _Report) -> Run:
 
 
 def _step(job: Mapping[str, Any], names: dict[str, int], keys: Mapping[str, Any]) -> StepResult:
-    """Return a job's step; number the jobs that run at the same time under one name."""
+    """Return a job's step.
+
+    If several jobs have the same name, the second is called NAME-2, and so on; `names` counts them.
+    """
     name = words(job["jobname"])
     names[name] = names.get(name, 0) + 1
     if names[name] > 1:
@@ -219,7 +222,7 @@ def _started(job: Mapping[str, Any]) -> str:
 
 
 def _elapsed(job: Mapping[str, Any]) -> float:
-    """Return a job's seconds: the longest time of its reads, writes or trims.
+    """Return a job's duration in seconds: the longest time of its reads, writes or trims.
 
     job_runtime is used only if there is no such time: it is a sum over the jobs of a group.
     """
@@ -252,7 +255,7 @@ def _measurements(job: Mapping[str, Any]) -> Iterator[Measurement]:
 
 
 def _throughput(values: Mapping[str, Any]) -> float:
-    """Return bytes a second; fio 2 reports only KiB."""
+    """Return the rate in bytes/s; it is computed from KiB/s for fio 2, which reports no bytes."""
     return number(values["bw_bytes"]) if "bw_bytes" in values else number(values["bw"]) * 1024
 
 

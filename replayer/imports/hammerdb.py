@@ -58,7 +58,10 @@ class _Reader:
     facts: dict[str, Fact] = field(default_factory=dict)
 
     def begun(self) -> _Test:
-        """Return the test to which a line before a result belongs; begin one after a result."""
+        """Return the test to which a line before a result belongs.
+
+        A line after a result begins a new test.
+        """
         if self.tests[-1].complete:
             self.tests.append(_Test())
             self.procedure, self.summary = "", False
@@ -66,7 +69,7 @@ class _Reader:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each number of users and database; equal tests are repeats."""
+    """Return a run for each pair of number of users and database; equal tests are repeats."""
     reader = _Reader()
     for at, line in source.lines():
         if not _line(reader, line):

@@ -57,7 +57,10 @@ class _Statistics:
     """Nanoseconds -> number of requests that took this long."""
 
     def note(self, size: str | float, way: str, time: float, *, counts: bool) -> None:
-        """Add a request of `time` seconds; `counts` is False for the warm-up request."""
+        """Add a request of `time` seconds and of `size` bytes; `way` is read or write.
+
+        `counts` is False for the warm-up request, whose time is not used.
+        """
         self.size = whole(imported.size(size) if isinstance(size, str) else size)
         self.way = way
         if counts:
@@ -65,7 +68,7 @@ class _Statistics:
             self.times[nanoseconds] = self.times.get(nanoseconds, 0) + 1
 
     def sums(self, iops: float, speed: float, times: Mapping[str, float]) -> None:
-        """Add the summary; `speed` is in bytes/s, `times` are name -> seconds."""
+        """Add the summary; `speed` is in bytes/s, `times` are name of a latency -> seconds."""
         self.metrics["iops"] = (iops, "IOPS", Better.MORE)
         self.metrics["throughput"] = (speed, "bytes/s", Better.MORE)
         for name, value in times.items():
@@ -73,7 +76,7 @@ class _Statistics:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each target; several statistics of one target are its repeats."""
+    """Return a run for each target (file or device); several statistics of it are its repeats."""
     head = source.data.lstrip()[:2]
     statistics = _objects(source) if head in (b"[{", b"{\n", b"[\n", b"[") else _lines(source)
     steps = [ImportedStep(_step(one), {}) for one in statistics if one.metrics]
@@ -118,13 +121,16 @@ def _understood(current: _Statistics, line: str) -> bool:
 
 
 def _rounded(text: str) -> float:
-    """Return the number of a text such as `2.97 k`."""
+    """Return the number of a text such as `2.97 k`, which is 2,970."""
     factor = _ROUNDS.get(text[-1:], 1.0)
     return number(text.rstrip("kMG ")) * factor
 
 
 def _spread(current: _Statistics, text: str) -> None:
-    """Add minimum, mean, maximum and deviation; each has a unit, or the last unit is for all."""
+    """Add minimum, mean, maximum and deviation from a text such as `1.0 us / 2.0 us / 3 ms / 1 us`.
+
+    If a number has no unit, it has the unit of the last one.
+    """
     parts = [part.strip() for part in text.split("/")]
     unit = parts[-1].lstrip("0123456789. ")
     times = [seconds(part if part[-1:].isalpha() else part + unit) for part in parts]
@@ -133,10 +139,11 @@ def _spread(current: _Statistics, text: str) -> None:
 
 
 def _raw(line: str) -> _Statistics:
-    """Return raw statistics: count, time, IOPS, bytes/s, min, mean, max, deviation, and totals.
+    """Return the statistics of a line of numbers only, as ioping -p writes it.
 
-    Times are nanoseconds since ioping 1.0 and microseconds before; comparing the time with count /
-    IOPS shows which.
+    The line has count, time, IOPS, bytes/s, min, mean, max, deviation, and maybe totals.  Times are
+    in nanoseconds since ioping 1.0, and in microseconds before.  A comparison of the time with
+    count / IOPS shows the unit.
     """
     count, time, iops, speed, *times = map(number, line.split())
     unit = 1e-9 if not iops or abs(time * 1e-9 * iops - count) <= 0.05 * count + 1 else 1e-6

@@ -41,7 +41,7 @@ _MOST_DEVICES = 500
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each machine; each new start of iostat is a repeat."""
+    """Return a run for each machine; if iostat was started again in the file, that is a repeat."""
     groups = [
         list(members) for _, members in groupby(iostat.all_reports(source), lambda r: id(r.host))
     ]

@@ -1,6 +1,7 @@
 """measure_reads.rb: its times of listing and reading files are a walk.
 
-The times are Ruby's Benchmark: user, system, total and, in parentheses, real seconds.
+A walk is a step that lists and reads the files of a folder.  The times are Ruby's Benchmark: user,
+system, total and, in parentheses, real seconds.
 """
 
 import re
@@ -38,9 +39,10 @@ class _Walk:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each machine and number of threads; each reading of all files is a repeat.
+    """Return a run for each combination of machine and number of threads in the file.
 
-    Counts (threads, entries) may stand before or after a call's times.
+    Each call of the script, which reads all files once, is a repeat.  Counts (threads, entries) may
+    stand before or after a call's times.
     """
     walks: list[tuple[_Walk, dict[str, Fact]]] = []
     current = _Walk()

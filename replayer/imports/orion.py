@@ -57,7 +57,10 @@ class _Test:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each test of a summary, or one for a CSV file; equal tests are repeats."""
+    """Return a run for each kind of test in a summary, or one run for a CSV file.
+
+    Equal tests are repeats of one run.
+    """
     tests, rows = _scan(source)
     steps = [_step(test) for test in tests if test.metrics]
     if rows:
@@ -136,9 +139,10 @@ def _step(test: _Test) -> StepResult:
 
 
 def _matrix(source: ImportSource, rows: Sequence[Sequence[str]]) -> StepResult:
-    """Return the step of one CSV file, which is a matrix.
+    """Return the step of one CSV file; its measurement is the best value in the file.
 
-    Each value belongs to a number of large and a number of small outstanding I/Os.
+    The file is a matrix: a column for each number of small outstanding I/Os, a row for each number
+    of large ones.
     """
     kind = next((k for k in ("iops", "mbps", "lat") if f"{k}.csv" in source.name.lower()), "")
     if not kind:

@@ -100,7 +100,10 @@ class _Log:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each set of options, its reports as repeats, and one run for log lines."""
+    """Return a run for each set of options of the reports, and one for the lines of a log.
+
+    Reports with the same options are repeats of one run.
+    """
     reports, log = _scan(source)
     steps = [ImportedStep(_step(report), {}) for report in reports if report.metrics]
     unfinished = sum(1 for report in reports if report.rows and not report.metrics)
@@ -128,7 +131,10 @@ def _scan(source: ImportSource) -> tuple[list[_Report], _Log]:
 
 
 def _begun(reports: list[_Report], metric: str) -> _Report:
-    """Return the report to which a line belongs: a new one if the last has the metric already."""
+    """Return the report to which a line with this metric belongs.
+
+    This is the last report, or a new one if the last has the metric already.
+    """
     if f"pgbench.{metric}" in reports[-1].metrics:
         reports.append(_Report())
     return reports[-1]
@@ -245,7 +251,10 @@ def _percentiles(latency: Latency | None) -> Iterator[Measurement]:
 
 
 def _watched(log: _Log, first: int) -> Series | None:
-    """Return the tps of each second as a series; None for a log of more than 200,000 seconds."""
+    """Return the transactions a second as a series, one row for each second or interval of the log.
+
+    `first` is the first second of the log, since 1970.  Returns None for a log with too many rows.
+    """
     if len(log.seconds) > _MOST_SECONDS:
         return None
     rows: list[tuple[float, Mapping[str, float | None]]] = [

@@ -158,9 +158,10 @@ def _note(current: _Line, line: str, start: str) -> None:
 def _run(
     source: ImportSource, label: str, index: int, repeats: Sequence[_Line], *, last: bool
 ) -> Run:
-    """Return a run of these repeats; with `last`, the last one has more data.
+    """Return a run of these repeats.
 
-    The data is from the files next to the source, which are those of the last repeat only.
+    With `last`, they include the last repeat of the file.  It also gets the data from the files
+    next to the source, which are of that repeat only.
     """
     steps = [_step(one, repeat) for repeat, one in enumerate(repeats, start=1)]
     if last:
@@ -217,7 +218,10 @@ def _step(one: _Line, repeat: int) -> StepResult:
 
 
 def _same_window(one: _Line, seconds: int) -> Iterator[Measurement]:
-    """Yield the rates from the BEFORE and AFTER rows; counters and clock cover the same time."""
+    """Yield the rates of reads and cache hits, from the counters in the BEFORE and AFTER rows.
+
+    The counters and `seconds` cover the same time.  Nothing is yielded without both rows.
+    """
     if not one.before or not one.after or not seconds:
         return
     hits, reads = (one.after[i] - one.before[i] for i in (0, 1))
@@ -283,7 +287,7 @@ def _vmstat(source: ImportSource) -> dict[str, list[float | None]]:
 
 
 def _detail(source: ImportSource) -> Mapping[str, tuple[dict[str, Any], ...]]:
-    """Return session_detail -> rows of pgio_session_detail.out; {} if there are none."""
+    """Return {"session_detail": rows} from pgio_session_detail.out; {} if there are no rows."""
     names: list[str] = []
     rows = []
     for at, line in _lines(source, "pgio_session_detail.out"):

@@ -66,7 +66,7 @@ _NUMBER = re.compile(r"\d[\d,]{0,25}(?:\.\d{1,9})?(?:E[+-]\d\d)?|\.\d{1,9}")
 
 @dataclass
 class _Report:
-    """One AWR report; `values` are name of awr_info's column -> value."""
+    """One AWR report; `values` are column name -> value, with the names of awr_info.sh."""
 
     values: dict[str, float] = field(default_factory=dict)
     elapsed: float = 0.0
@@ -76,7 +76,7 @@ class _Report:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each number of sessions of a table, or each machine of AWR reports."""
+    """Return a run for each number of sessions in a table, or for each machine of AWR reports."""
     results = list(_table(source) if "FILE|SESSIONS|" in source.head else _reports(source))
     if not results:
         raise Impossible(f"{source.name} has neither rows of awr_info.sh nor an AWR report as text")
@@ -153,9 +153,10 @@ def _line(report: _Report, line: str) -> None:
 
 
 def _wait(report: _Report, text: str) -> bool:
-    """Add an event's mean wait, in microseconds; return whether the line is of such an event.
+    """Add the mean wait of an event, in microseconds, from a line with the event's name.
 
-    The line has the number of waits, maybe a share, and the total time in seconds.
+    The line has the number of waits, maybe a share, and the total time in seconds.  Returns whether
+    the line is of an event that is imported.
     """
     for (whose, event), column in _EVENTS.items():
         if whose == report.waits and text.startswith(f"{event} ") and column not in report.values:

@@ -49,7 +49,11 @@ _NUMBER = r"(-?\d{1,18}(?:\.\d{1,18})?)"
 def _metric(
     pattern: str, name: str, unit: str, better: Better = Better.MORE, factor: float = 1
 ) -> tuple[re.Pattern[str], Callable[[re.Match[str]], list[Measurement]]]:
-    """Return a pattern for a line of the report, and the function that makes its measurement."""
+    """Return (pattern of a line in a report, function that makes the measurement from its match).
+
+    `factor` converts the number in the line to `unit`.  In `pattern`, NUMBER stands for that
+    number.
+    """
 
     def make(match: re.Match[str]) -> list[Measurement]:
         given = match.groupdict().get("p")
@@ -60,7 +64,7 @@ def _metric(
 
 
 def _percentile(text: str) -> str:
-    """Return p999 for 99.9 and p95 for 95, as everywhere in replayer."""
+    """Return the name of a percentile, as in other metrics: p999 for 99.9 and p95 for 95."""
     return "p" + text.replace(".", "")
 
 
@@ -140,7 +144,7 @@ class _Report:
 
     @property
     def test(self) -> str:
-        """Return the name of sysbench's test, judged by its metrics."""
+        """Return the name of sysbench's test, such as oltp, deduced from its metrics."""
         names = {m.metric.removeprefix("sysbench.") for m in self.metrics}
         for metric, test in (
             ("transactions", "oltp"),
@@ -201,7 +205,7 @@ def _understood(report: _Report, line: str) -> bool:
 
 
 def _seconds(report: _Report, line: re.Match[str]) -> bool:
-    """Add the values of one interval; return whether there are any.
+    """Add the values of a line about one interval of the test; return whether it has any.
 
     For sysbench's fileio test, reads and writes are in MiB/s.
     """

@@ -14,7 +14,10 @@ _NICE = 10
 
 
 def main(number: str, path: str) -> None:
-    """Serve the metrics of a run until killed: socket descriptor `number`, result file `path`."""
+    """Serve the metrics of a run until this process is killed.
+
+    `number` is the descriptor of the listening socket, `path` the run's result file.
+    """
     # The work that is measured has priority.
     os.nice(_NICE)
     with socket.socket(fileno=int(number)) as bound:

@@ -39,7 +39,7 @@ _LONGEST = 128
 
 
 class FamilyKind(NamedTuple):
-    """The description and the labels of a metric family."""
+    """The help text of a metric family, and the names of its labels."""
 
     about: str
     labels: tuple[str, ...] = ()
@@ -201,7 +201,7 @@ def needs(column: str) -> bool:
 
 
 class MetricFamilies:
-    """The metric families of any number of runs, with the samples added so far."""
+    """The metric families of the export, with the samples of all runs added so far."""
 
     def __init__(self) -> None:
         self._infos = _made(InfoMetricFamily, INFOS)
@@ -284,12 +284,18 @@ class MetricFamilies:
             self.put(f"replayer_step_device_{name}", labels, _over(done, column, factor))
 
     def put(self, name: str, labels: Iterable[object], value: float | None) -> None:
-        """Add a sample of a gauge, if the value is a finite number."""
+        """Add a sample to the gauge of this name, if the value is a finite number.
+
+        `labels` are the values of the family's labels in their order, the run's id first.
+        """
         if value is not None and math.isfinite(value):
             self._gauges[name].add_metric([_label(one) for one in labels], value)
 
     def count(self, name: str, labels: Iterable[object], value: float) -> None:
-        """Add a sample of a counter."""
+        """Add a sample to the counter of this name.
+
+        `labels` are the values of the family's labels in their order, the run's id first.
+        """
         self._counters[name].add_metric([_label(one) for one in labels], value)
 
     def _info(self, name: str, labels: Iterable[object], words: Mapping[str, object]) -> None:
@@ -330,7 +336,10 @@ def _instant(stamp: str) -> float | None:
 
 
 def _planned(run: Run) -> int | None:
-    """Return the number of steps of a run; None if its capture or a plug-in is missing here."""
+    """Return the number of steps that a run's workload has, all repeats included.
+
+    Returns None if the workload needs a capture or a plug-in that is missing here.
+    """
     with contextlib.suppress(ReplayerError):
         return len(list(workload_file.turns(workload_file.of_facts(run.workload))))
     return None
@@ -342,7 +351,10 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _ledger(ledgers: list[Ledger]) -> Iterator[tuple[str, list[str], float | None]]:
-    """Yield (family, labels after run and step, median over the repeats), from the ledgers."""
+    """Yield (family, values of labels after run and step, median over the repeats) of the ledgers.
+
+    A ledger counts the reads of a step: from the buffer, the page cache and the device.
+    """
     reads = "replayer_step_ledger_reads_per_second"
     yield "replayer_step_riops", [], _median(one.riops for one in ledgers)
     yield reads, ["buffer"], _median(one.buffer_hits for one in ledgers)
@@ -354,7 +366,10 @@ def _ledger(ledgers: list[Ledger]) -> Iterator[tuple[str, list[str], float | Non
 
 
 def _measured(done: list[StepResult]) -> Iterator[tuple[str, list[str], float | None]]:
-    """Yield (family, labels after run and step, median over the repeats) of each measurement."""
+    """Yield (family, values of labels after run and step, median) for each measurement.
+
+    The median is that of the repeats that were done.
+    """
     kinds: dict[str, Measurement] = {m.metric: m for result in done for m in result.measurements}
     for metric, kind in kinds.items():
         ending, factor = _UNITS.get(kind.unit, ("", 1.0))
@@ -369,7 +384,10 @@ def _measured(done: list[StepResult]) -> Iterator[tuple[str, list[str], float | 
 
 
 def _over(done: list[StepResult], column: str, factor: float) -> float | None:
-    """Return `factor` times the median of a column's means in the repeats; None if unknown."""
+    """Return `factor` times the median of a column's means, one mean for each repeat.
+
+    The column is one of the series of the steps.  Returns None if no repeat has it.
+    """
     every = [result.series for result in done if result.series is not None]
     middle = _median(mean(series, column) for series in every if column in series.columns)
     return None if middle is None else middle * factor

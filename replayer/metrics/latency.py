@@ -33,7 +33,7 @@ class Buckets(NamedTuple):
 
 
 def operations(results: list[StepResult]) -> dict[str, Buckets]:
-    """Return kind of operation -> histogram of all repeats together.
+    """Return kind of operation -> histogram over all repeats, whose results are `results`.
 
     A kind is left out if it has no operations or its histograms cannot be read.
     """

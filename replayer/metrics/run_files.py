@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RunFiles(Protocol):
-    """A source of the runs to export, which is asked at each scrape."""
+    """A source of the runs to export; `paths` is called each time that Prometheus asks."""
 
     def paths(self) -> Sequence[Path]:
         """Return the files of the runs."""
@@ -43,7 +43,7 @@ class Named(NamedTuple):
 
 
 class Newest:
-    """The newest runs of a folder at the time of each scrape; at most `most` of them."""
+    """The newest runs of a folder, at most `most`, found again each time Prometheus asks."""
 
     def __init__(self, folder: Path, most: int) -> None:
         self._folder, self._most = folder, most
@@ -80,7 +80,7 @@ class _Known(NamedTuple):
 
 
 class Runs(Collector):
-    """A collector that makes the metrics of a source's runs anew at each scrape."""
+    """A collector that makes the metrics of all runs of a source, each time Prometheus asks."""
 
     def __init__(self, source: RunFiles) -> None:
         self._source = source
@@ -99,7 +99,10 @@ class Runs(Collector):
         yield from families.all()
 
     def _runs(self) -> Iterator[tuple[Path, _Known]]:
-        """Yield each run, as of the last time that its file could be read, with the file's path."""
+        """Yield (path, run and its metrics) for each run; copies of a run are left out.
+
+        If a file cannot be read now, the run is as of the last time that it could be read.
+        """
         known = {}
         for path in self._source.paths():
             with contextlib.suppress(ReplayerError, OSError):

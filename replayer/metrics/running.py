@@ -43,7 +43,10 @@ _OLD = 10.0
 
 
 class MetricSample(NamedTuple):
-    """Name of a family, labels in addition to `run`, and a value; None for no sample."""
+    """A sample of a metric: its family, its labels in addition to `run`, and its value.
+
+    If the value is None, there is no sample.
+    """
 
     family: str
     labels: tuple[str, ...]
@@ -105,8 +108,8 @@ def _fresh(stamp: str) -> bool:
 def _now(state: RunSnapshot, *, fresh: bool) -> Iterator[MetricSample]:
     """Yield the current figures of the running steps, the processors and the device.
 
-    Figures of steps have the value None unless they are `fresh`.  The time that each step is
-    expected to take is yielded, too.
+    With `fresh` False, the figures of steps are too old, and their value is None.  The time that
+    each step is expected to take is yielded, too.
     """
     names = dict.fromkeys(step.name for step in state.steps if step.state == RUNNING)
     latest = state.latest

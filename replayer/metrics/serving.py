@@ -32,7 +32,7 @@ def serve(listener: socket.socket, registry: CollectorRegistry) -> None:
 
 
 def server_of(listener: socket.socket, registry: CollectorRegistry) -> ThreadingWSGIServer:
-    """Return a server of a registry on a listening socket; at its end it closes the socket."""
+    """Return a server that serves a registry on a listening socket, and closes it when it ends."""
     host, port = listener.getsockname()[:2]
     server = _CappedServer((host, port), _Handler, bind_and_activate=False)
     server.socket.close()
@@ -56,10 +56,11 @@ class _CappedServer(ThreadingWSGIServer):
 
 
 def guarded(application: WSGIApplication, *, loopback: bool) -> WSGIApplication:
-    """Return an application that, on loopback, accepts only the machine's own names as Host.
+    """Return an application that serves the metrics and is protected from DNS rebinding.
 
-    This prevents DNS rebinding: a web site could let its own name resolve to this machine, and so
-    read the metrics through the browser of a visitor.
+    On loopback, it refuses requests whose Host header does not name this machine.  In DNS
+    rebinding, a web site lets its name resolve to this machine, and so reads the metrics through
+    the browser of a visitor.
     """
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
@@ -72,7 +73,7 @@ def guarded(application: WSGIApplication, *, loopback: bool) -> WSGIApplication:
 
 
 def _own(header: str) -> bool:
-    """Return whether a Host header names this machine or is empty, as HTTP/1.0 has no header."""
+    """Return whether a Host header names this machine itself, or is empty, as in HTTP/1.0."""
     parts = _HOST.fullmatch(header)
     name = parts[1].strip("[]").lower() if parts else header
     return not header or name == "localhost" or reaches_only_itself(name)

@@ -22,7 +22,7 @@ _PATIENCE = 5.0
 
 
 class MetricsSidecar:
-    """The process that serves a run's metrics; without a socket it does nothing."""
+    """The process that serves a run's metrics; it does nothing if no address was given."""
 
     def __init__(self, bound: socket.socket | None) -> None:
         self._bound = bound
@@ -35,7 +35,7 @@ class MetricsSidecar:
         return address.link(self._bound) if self._bound else ""
 
     def follow(self, path: Path | None) -> None:
-        """Serve the metrics of the run in this file from now on."""
+        """Serve the metrics of the run in this file from now on; do nothing for None."""
         if self._bound is None or path is None or path == self._path:
             return
         self.end()

@@ -9,9 +9,9 @@ from replayer.errors import Impossible
 
 
 def put(wanted: str, text: str) -> None:
-    """Replace a file by a text, completely or not at all; `-` is stdout.
+    """Replace the content of the file `wanted` by `text`; if `wanted` is `-`, write to stdout.
 
-    Raises Impossible if the file cannot be written.
+    The file is replaced completely or not at all.  Raises Impossible if it cannot be written.
     """
     if wanted == "-":
         sys.stdout.write(text)

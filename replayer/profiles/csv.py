@@ -138,7 +138,7 @@ class _Reader:
         self.columns = {n: i for n, i in header.places.items() if n not in {*_TIMES, *_OWN}}
 
     def add(self, line: Sequence[str]) -> None:
-        """Add a row; raise ValueError or IndexError for a row without a time."""
+        """Add a row of the CSV; raise ValueError or IndexError if the row has no time."""
         places = self.header.places
         begin = self._time(line[places["begin"]]) if "begin" in places else math.nan
         span = self._number(line[places["seconds"]]) if "seconds" in places else math.nan
@@ -207,7 +207,11 @@ class _Reader:
 
 
 def _derived(own: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
-    """Return columns of a profile that are computed from columns that only a CSV has."""
+    """Return cpu_cores and memory_bytes, computed from columns that only a CSV has.
+
+    `own` are the values of those columns, `values` the others.  A column that `values` has is left
+    out.
+    """
     derived = {}
     for suffix in ("", _MAX):
         name = f"cpu_cores{suffix}"
@@ -268,7 +272,10 @@ def _is_max(name: str) -> bool:
 
 
 def _peaked(mean: Floats | None, peak: Floats | None, many: NDArray[np.int_]) -> Floats:
-    """Return for each row the value of its busiest part and of its other parts: float64[n, 2]."""
+    """Return for each row two values: that of its busiest minute and that of its other minutes.
+
+    The result is float64[n, 2].  `many` is the number of minutes in each row.
+    """
     if mean is None:
         assert peak is not None
         return np.column_stack((peak, np.full(len(peak), np.nan)))

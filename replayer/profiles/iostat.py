@@ -151,7 +151,7 @@ def _dates(text: str) -> Iterator[str]:
 
 
 def _cpu(percent: Mapping[str, float], cores: int | None) -> dict[str, float]:
-    """Return profile's column -> processors in use, from shares in percent of all processors.
+    """Return column of a profile -> processors in use, from shares in percent of all processors.
 
     Returns {} if the number of processors or the idle share is not known.
     """
@@ -171,7 +171,10 @@ def _cpu(percent: Mapping[str, float], cores: int | None) -> dict[str, float]:
 
 
 def _device(devices: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return profile's column -> sum over the devices; for a wait, the mean over all requests."""
+    """Return column of a profile -> value for the devices together.
+
+    Most values are sums.  A wait is the mean over all requests of the devices.
+    """
     values: dict[str, float] = {}
     for device in devices:
         for name, value in device.items():

@@ -127,7 +127,10 @@ class _Reader:
         return values
 
     def profile(self, *, zoned: bool) -> ResourceProfile:
-        """Return the profile of all statistics that were added."""
+        """Return the profile of all statistics that were added.
+
+        `zoned`: all stamps have a time zone, so they do not go back at the end of summer time.
+        """
         self._use_memory()
         notes = [] if "read_iops" in self.rows.values else [_NO_IO]
         if "read_iops" in self.rows.values and len(self.seen) > len(self.chosen):
@@ -153,7 +156,7 @@ class _Reader:
         return replace(made, gaps=tuple(sorted((*made.gaps, *gaps), key=_begin)))
 
     def _use_memory(self) -> None:
-        """Convert the available memory of each row into the memory in use."""
+        """Replace the available memory in each row by the memory in use, if the total is known."""
         available = self.rows.values.get("memory_bytes")
         total = _middle(self.memory)
         if available is None or total is None:

@@ -71,7 +71,7 @@ class Draft:
             self._leave()
 
     def _real(self) -> Path:
-        """Return the folder's path without links."""
+        """Return the real path of the draft's folder, without links in it."""
         return Path(f"/proc/self/fd/{self._folder.fd}").readlink()
 
     def _leave(self) -> None:
@@ -81,7 +81,7 @@ class Draft:
 
 
 def give_back(say: Callable[[str], None]) -> None:
-    """Remove drafts of killed processes; report each in one line."""
+    """Remove the drafts that killed processes left, and report each of them in one line."""
     with contextlib.suppress(Impossible):
         for note in list(journal.notes(*NOTES)):
             if note.abandoned:
@@ -94,9 +94,10 @@ def give_back(say: Callable[[str], None]) -> None:
 
 
 def recover(note: Note) -> str:
-    """Remove a draft whose writer is gone, and return a sentence about what was done.
+    """Remove the draft that a note (a record in replayer's journal) names, and return a sentence.
 
-    Raises Untrusted if the note's path is not a draft of the note's writer.
+    The sentence describes the result.  The process that wrote the draft must have ended.  Raises
+    Untrusted if the path in the note is not that of a draft of this process.
     """
     path = note.path_of("path", _NAME)
     named = _NAME.fullmatch(path.name)

@@ -19,7 +19,10 @@ from replayer.trusted_path import Folder
 
 
 def written_by(writer: str) -> int:
-    """Return the pid of the process that a run's `writer` names; 0 if it is not alive here."""
+    """Return the pid of the process that a run's `writer` names; 0 if it does not run here.
+
+    The process may have ended, or may be one of another machine.
+    """
     return journal.pid_of(writer) if journal.alive(writer) else 0
 
 
@@ -49,9 +52,10 @@ def change(path: Path, edit: Callable[[Run], Run]) -> Run:
 
 
 def claim(path: Path) -> Run:
-    """Make this process the writer of a stored run, visible to other processes; return the run.
+    """Make this process the writer of a stored run; return the run in the newest format.
 
-    Raises NotFound and Impossible as `change` does.
+    While this process lives, others cannot change or remove the run.  Raises NotFound and
+    Impossible as `change` does.
     """
     writer = journal.identity(os.getpid())
     return change(path, lambda run: run.model_copy(update={"writer": writer}))

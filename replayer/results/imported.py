@@ -86,7 +86,7 @@ class Unread:
             self.sentences.append(f"{self.name}: {sentence}")
 
     def all(self) -> tuple[str, ...]:
-        """Return the sentences, and one more with the number of parts that have none."""
+        """Return the sentences about the first parts, and one with the number of all others."""
         more = self.count - len(self.sentences)
         return (*self.sentences, *([f"{self.name}: and {more:,} more"] if more else []))
 
@@ -169,9 +169,9 @@ _DECODER = json.JSONDecoder()
 
 
 def _wrong(error: json.JSONDecodeError, length: int) -> str:
-    """Return a sentence about a JSON error.
+    """Return a sentence about an error in JSON text of this length.
 
-    A string without an end means that the file was cut off; `error.pos` then becomes its length.
+    If a string has no end, the file was cut off.  `error.pos` is then set to `length`.
     """
     if error.pos >= length or error.msg.startswith("Unterminated"):
         error.pos = length
@@ -192,7 +192,7 @@ def _cut(stream: io.TextIOWrapper) -> Iterator[str]:
 
 
 def opened(path: Path) -> ImportSource:
-    """Read a file or a pipe; `-` is standard input.
+    """Return the text of a file or of a pipe as an ImportSource; the path `-` is standard input.
 
     Raises Impossible if the file cannot be read, is not text, or is larger than any tool's report.
     """
@@ -286,7 +286,10 @@ def number(value: object) -> float:
 
 
 def whole(value: object) -> int:
-    """Return text or a JSON number without its fraction; raise ValueError for anything else."""
+    """Return text or a JSON number as an integer, cutting off a fraction.
+
+    Raises ValueError for anything else.
+    """
     return int(number(value))
 
 
@@ -392,7 +395,7 @@ def step(
     latency: Mapping[str, Latency] | None = None,
     tables: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> StepResult:
-    """Return the result of a step that another tool did; with `failure`, the step failed."""
+    """Return the result of a step that another tool did; `failure` is the reason if it failed."""
     return StepResult(
         step=tool,
         name=name,
@@ -473,7 +476,7 @@ def run(
     finished: str = "",
     advice: Sequence[Advice] = (),
 ) -> Run:
-    """Return a run of an imported file.
+    """Return a run of an imported file; `index` is the number of the run in the file.
 
     The run's id has a digest of the file's bytes, so that a second import gives the same run.
     """

@@ -102,7 +102,10 @@ def profile(
 
 
 class _Order:
-    """The rows to take: `chosen` are their indexes in the order of time, `ends` their ends."""
+    """The rows to use, in the order of time: `chosen` are their indexes, `ends` their stamps.
+
+    The stamps are corrected for summer time and for steps of the clock.
+    """
 
     def __init__(self, name: str, rows: IntervalRows, *, zoned: bool, in_order: bool) -> None:
         self.gaps: list[Gap] = []
@@ -128,9 +131,10 @@ class _Order:
         self.ends = ends[first]
 
     def _without_summer_time(self, ends: Floats, rows: IntervalRows) -> Floats:
-        """Return the stamps, with an hour added to all after the end of summer time.
+        """Return the stamps; add an hour to those after the end of summer time, so that all rise.
 
-        Local time goes back by an hour at that end.  Other stamps are returned unchanged.
+        Local time goes back by an hour at that end.  If no such end is found, the stamps are
+        returned unchanged.
         """
         distances = np.diff(ends)
         usual = _usual(distances)
@@ -150,8 +154,8 @@ class _Order:
     def _without_steps(self, ends: Floats) -> Floats:
         """Return the stamps, changed so that they also rise where the clock was set back.
 
-        Later stamps are shifted, so that the first row after the step comes one usual interval
-        after the row before.  The step itself is recorded as a gap of zero length.
+        All later stamps are shifted by the same time.  The first of them then comes one usual
+        interval after the row before.  The clock's step is recorded as a gap of zero length.
         """
         distances = np.diff(ends)
         usual = _usual(distances)
@@ -177,11 +181,10 @@ def _usual(distances: Floats) -> float:
 
 
 def _spans(name: str, ends: Floats, stated: Floats) -> tuple[Floats, Floats, list[Gap]]:
-    """Return ends, spans and the gaps between the rows.
+    """Return (ends, spans, gaps) of the rows; `stated` are the spans that the tool reports, or NaN.
 
-    A span is the one that the tool reports.  If the tool reports none, the span is the time since
-    the row before, or the usual interval if that time is much longer.
-    Raises Impossible if there is only one row, of unknown length.
+    If the tool reports no span, it is the time since the row before, or the usual interval if that
+    time is much longer.  Raises Impossible if there is only one row, of unknown length.
     """
     if len(ends) == 1 and not np.isfinite(stated[0]):
         raise Impossible(
@@ -208,7 +211,7 @@ def _spans(name: str, ends: Floats, stated: Floats) -> tuple[Floats, Floats, lis
 
 
 def _near_medians(distances: Floats) -> Floats:
-    """Return for each distance the median of the distances around it."""
+    """Return for each distance the median of the distances near it, which is the usual distance."""
     width = min(_NEAR, len(distances))
     around = np.lib.stride_tricks.sliding_window_view(distances, width)
     medians = np.median(around, axis=1)

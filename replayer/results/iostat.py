@@ -31,7 +31,7 @@ _SUFFIXES = {"k": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3}
 
 
 class IostatColumn(NamedTuple):
-    """The quantity of a column, and the factor from iostat's unit to 1/s, bytes/s, s or %."""
+    """A column of iostat: its quantity, and the factor that converts it to 1/s, bytes/s, s or %."""
 
     quantity: str
     factor: float
@@ -112,9 +112,9 @@ def reports(
 ) -> Iterator[Report]:
     """Yield the reports of a file, text or JSON; stop after about `most` values.
 
-    The reports of one machine, and of one start of iostat, have the same object `host`.
-    Text that is not iostat's is recorded in `source.unread`.
-    With `only`, values of other devices are not read from a text: such a device has no values.
+    The reports of one machine, and of one start of iostat, have the same object `host`.  Text that
+    is not iostat's is recorded in `source.unread`.  If `only` names devices, a text's values of all
+    other devices are not read.  Those devices are then in the reports, but without values.
     """
     if source.data.lstrip()[:1] == b"{":
         return _of_json(source, most)
@@ -288,7 +288,10 @@ def seconds(group: Sequence[Report]) -> list[float] | None:
 
 
 def busy(group: Iterable[Report]) -> list[str]:
-    """Return the devices that have a value other than 0, in the order of the reports."""
+    """Return the names of the devices that have any value other than 0 in these reports.
+
+    They are in the order in which the reports name them.
+    """
     names = dict.fromkeys(
         name for report in group for name, values in report.devices.items() if any(values.values())
     )

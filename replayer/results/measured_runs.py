@@ -68,9 +68,10 @@ def read(
 ) -> list[tuple[StoredRun, MeasuredRun]]:
     """Return (summary, run with its leading metrics) for each run of a folder, sorted by start.
 
-    `fact` is a key such as host.kernel.release.  Files that are no runs, runs whose start is not
-    known, and copies of a run that is there already are left out.  `warn` gets a sentence with the
-    number of such files, and one with the number of copies.
+    A leading metric is the main result of a step.  `fact` is a key such as host.kernel.release.
+    Files that are no runs, runs whose start is not known, and copies of a run that is there already
+    are left out.  `warn` gets a sentence with the number of such files, and one with the number of
+    copies.
     """
     found: dict[str, tuple[StoredRun, MeasuredRun]] = {}
     read = 0
@@ -93,7 +94,7 @@ def all_values(path: Path) -> tuple[MeasuredValue, ...]:
 
 
 def leading_values(path: Path) -> tuple[MeasuredValue, ...]:
-    """Return the first leading metric of each step of a run file; () if it is no run.
+    """Return the leading metric (the main result) of each step of a run file; () if it is no run.
 
     The metrics of steps that run in each repeat come before those of steps that run once.
     """
@@ -142,7 +143,7 @@ def _engine_fact(engine: Mapping[str, Any], name: str) -> Any:
 
 
 def _leading(keys: Mapping[str, Any], path: Path) -> Iterator[MeasuredValue]:
-    """Yield the first leading metric of each step, from the head of the file if possible.
+    """Yield the leading metric (the main result) of each step, from the file's head if possible.
 
     The head has these metrics without the names of their steps: first those of steps that run in
     each repeat, then those of steps that run once.  The names are clear if there is one step only,
@@ -169,7 +170,11 @@ def _leading(keys: Mapping[str, Any], path: Path) -> Iterator[MeasuredValue]:
 
 
 def _first_leading(metrics: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return a step's leading metric in a list: the marked one, else its first rate, else time."""
+    """Return a list of the one metric that is a step's main result; [] if the step has none.
+
+    It is the metric that is marked as leading.  If there is none, it is the first of which more is
+    better, or else the first of which less is better.
+    """
     marked = [m for m in metrics if m.get("leading")]
     rates = [m for m in metrics if m["better"] == Better.MORE.value]
     others = [m for m in metrics if m["better"] == Better.LESS.value]
@@ -183,7 +188,10 @@ def _value(step: str, metric: Mapping[str, Any], value: float) -> MeasuredValue:
 
 
 def _medians(path: Path, chosen: _Chosen) -> Iterator[MeasuredValue]:
-    """Yield the chosen metrics of the steps that were done, as the medians over the repeats."""
+    """Yield the median over the repeats of each metric that `chosen` selects.
+
+    `chosen` gets the metrics of a step.  Only steps with the status done are counted.
+    """
     found: dict[str, list[MeasuredValue]] = {}
     for step, status, metrics in _steps(path):
         if status == Status.DONE.value:

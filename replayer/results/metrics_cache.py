@@ -32,7 +32,7 @@ _Entry = tuple[int, int, int, list[float]]
 
 
 class MetricsCache:
-    """The metrics of the runs of a folder, from the folder's cache for unchanged run files."""
+    """The metrics of the runs of a folder; the folder's cache has those of unchanged run files."""
 
     def __init__(self, folder: Path, wanted: Callable[[str], bool]) -> None:
         """Read the cache of a folder; `wanted` returns whether a metric of this name is wanted."""
@@ -92,7 +92,10 @@ class MetricsCache:
         self._numbers = {kinds: number for number, kinds in enumerate(lists)}
 
     def _measured(self, path: Path, about: os.stat_result) -> _Entry:
-        """Read the metrics of a run file; return its new entry, without metrics if unreadable."""
+        """Read the metrics of a run file; return the entry with them, and cache it if possible.
+
+        If the file cannot be read, the entry has no metrics.
+        """
         found: Sequence[MeasuredValue] = ()
         with contextlib.suppress(ReplayerError, OSError, *measured_runs.MALFORMED):
             found = measured_runs.all_values(path)
@@ -108,7 +111,11 @@ class MetricsCache:
         return entry
 
     def _places(self, number: int) -> list[tuple[int, str, str, Better]]:
-        """Return (place, name, unit, direction) of each wanted metric in the list `number`."""
+        """Return (place, name, unit, direction) of each wanted metric in a list of metrics.
+
+        Runs with the same metrics share a list, and `number` is its number.  A place is an index in
+        the values of such a run.
+        """
         if number not in self._chosen:
             self._chosen[number] = [
                 (place, name, unit, Better(better))

@@ -486,7 +486,7 @@ def _line(name: str, number: int, text: bytes) -> _Line:
 
 
 def _replaced(profile: ResourceProfile, line: _Line) -> ResourceProfile:
-    """Return the profile with tables, statements, working set or source taken from the line."""
+    """Return the profile with the tables, statements, working set or source that the line has."""
     new: dict[str, Any] = {
         key: getattr(line, key)
         for key in ("tables", "statements", "working_set", "source")

@@ -46,7 +46,7 @@ def only(runs: Iterable[StoredRun], conditions: Sequence[str]) -> list[StoredRun
 
 
 def by(runs: Sequence[StoredRun], key: str, *, reverse: bool = False) -> list[StoredRun]:
-    """Return runs sorted by a key, or by one of their leading metrics.
+    """Return runs sorted by a key, or by one of their leading metrics (the main results of steps).
 
     Runs without the key come last.  Raises NotFound if the key is neither a key of runs nor one of
     these metrics.
@@ -84,5 +84,5 @@ def without_failed(runs: Sequence[StoredRun], *, every: bool) -> tuple[list[Stor
 
 
 def state(run: StoredRun) -> str:
-    """Return a run's status; `killed` if its process is gone but the status is still running."""
+    """Return a run's status; `killed` if the status is still running but the process is gone."""
     return "killed" if run.writer and editing.cut(run.status, run.writer) else run.status

@@ -246,7 +246,7 @@ def find(wanted: str, where: str | Path) -> Path:
 
 
 def _latest(listed: Sequence[StoredRun]) -> Path:
-    """Return the newest run that measured something; if none did, the newest run."""
+    """Return the newest run's file; runs that ended before any step was done come last."""
     for entry in reversed(listed):
         cut = entry.status in {Status.FAILED.value, Status.PARTIAL.value}
         if not cut or not lost(entry.path):
@@ -288,7 +288,7 @@ def names(where: str | Path) -> list[str]:
 
 
 def check_readable(where: str | Path) -> None:
-    """Raise Impossible for a folder that this user may not read, as it may have runs."""
+    """Raise Impossible for a folder that this user may not read: its runs would seem missing."""
     try:
         os.scandir(where).close()
     except PermissionError as error:
@@ -327,7 +327,7 @@ def summary(path: Path) -> StoredRun | Unreadable:
 
 
 def headed(where: str | Path, only: str = "") -> Iterator[tuple[StoredRun, dict[str, Any]]]:
-    """Yield the summary of each run in a folder, and its keys before `steps` as the file has them.
+    """Yield (summary, keys before `steps` in the file) for each run in a folder.
 
     These keys include all facts of the host.  Files that are no runs are left out.  With `only`,
     only the file of this name is read.
@@ -342,7 +342,7 @@ def headed(where: str | Path, only: str = "") -> Iterator[tuple[StoredRun, dict[
 
 
 def leading_metrics(keys: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the leading metrics in the keys of a file of any format: one for each step."""
+    """Return the leading metrics (main results of steps) from a file's keys, of any format."""
     version = int(keys.get("format", FORMAT))
     return list(keys.get("leading" if version >= _IN_WORDS else "headline", ()))
 
@@ -426,7 +426,7 @@ def _listed(head: bytes) -> bytes:
 
 
 def _ends(path: Path) -> tuple[bytes, bytes]:
-    """Return the first and the last bytes of a file; raise OSError if it is not a regular file."""
+    """Return (first bytes, last bytes) of a file; raise OSError if it is not a regular file."""
     handle = assets.regular(path)
     try:
         start = os.pread(handle, _SHORT_HEAD, 0)
@@ -500,7 +500,7 @@ def _no_json(error: str, data: bytes) -> str:
 
 
 def _format(path: Path, keys: Mapping[str, Any]) -> int:
-    """Return the format of a run's keys; raise Impossible if it is not a run or a newer format."""
+    """Return the format number in `keys`; raise Impossible for a newer format, or for no run."""
     version = keys.get("format")
     if type(version) is not int or version < 1 or not {"id", "host", "workload"} <= set(keys):
         raise Impossible(f"{path}: it is not a run of replayer")

@@ -29,7 +29,7 @@ _LONGEST_TEXT = _LARGEST * 4 // 3 + 1024
 
 
 def encode(counts: Mapping[int, int]) -> Latency:
-    """Return the stored form of `counts`: latency in nanoseconds -> how often it was seen.
+    """Return a latency histogram in its stored form, made from latency in nanoseconds -> count.
 
     Raises ValueError if a latency or a count is negative, a latency is longer than HIGHEST_NS, or
     the counts add up to more operations than any run has.
@@ -54,7 +54,7 @@ def _short(number: int) -> str:
 
 
 def decode(payload: str) -> HdrHistogram:
-    """Return a stored histogram.
+    """Return the histogram in a `payload`, which is the text that `encode` stores.
 
     Raises ValueError if it is not a histogram, if it is larger than one with three digits of any
     value, or if its counts do not fit its header.

@@ -39,10 +39,10 @@ _ISO, _AMERICAN, _EUROPEAN = Orders(0, 1, 2), Orders(2, 0, 1), Orders(2, 1, 0)
 
 
 def order_of(dates: Iterable[str]) -> Orders:
-    """Return the order of year, month and day in a file's dates.
+    """Return the order of year, month and day in a file's dates, which depends on the locale.
 
-    The order is the one in which the dates lie closest together.  A single 11/12/26 is taken for
-    12 November, as in sysstat's own order; 31/12/26 can only be in December.
+    It is the order in which the dates are closest together.  A single 11/12/26 is taken for 12
+    November, as in sysstat's own order; 31/12/26 can only be in December.
     """
     parts = [match.groups() for text in dict.fromkeys(dates) if (match := _DATE.search(text))]
     if parts and all(len(one[0]) == 4 for one in parts):
@@ -113,7 +113,7 @@ class StampSequence:
 
 
 def second_of_day(clock: re.Match[str]) -> int:
-    """Return the second of the day of a match of CLOCK."""
+    """Return the seconds from midnight to a time that CLOCK matched."""
     hour = int(clock[1])
     if clock[4]:
         hour = hour % 12 + 12 * (clock[4] == "P")

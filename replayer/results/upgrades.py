@@ -58,9 +58,10 @@ def _measurement_from_1(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reads_from_1(step: Mapping[str, Any], host: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the reads per second of the device, for physical sessions and cold walks.
+    """Return the field `reads` of a step in format 2, which has the device's reads per second.
 
-    Returns None for other steps, and if the block size or the device is not known.
+    Only two kinds of steps measured them: sessions whose reads came from the device, and walks with
+    cold caches.  Returns None for other steps, and if the block size or the device is not known.
     """
     ledger, cold, spec = step.get("ledger") or {}, step.get("cold") or {}, step["spec"]
     values = {one["metric"]: one["value"] for one in step["measurements"]}

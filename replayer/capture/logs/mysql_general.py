@@ -64,7 +64,7 @@ def fits(head: str) -> bool:
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
-    """Return the time of the first entry that has one, in nanoseconds since 1970."""
+    """Return the first time in the beginning of the log, in ns since 1970; None without one."""
     clock = StampReader()
     for match in _ENTRIES.finditer(head):
         if match[1] or match[2]:
@@ -98,7 +98,7 @@ class _Log:
         self._padded = False
 
     def begin(self, head: str) -> None:
-        """Detect whether blanks follow the commands."""
+        """Detect from the log's beginning if blanks separate commands from their arguments."""
         self._padded = _PADDED_BEGIN.search(head) is not None
 
     def take(self, line: str) -> None:
@@ -132,7 +132,7 @@ class _Log:
         self._size = len(text)
 
     def break_off(self) -> None:
-        """Count the last entry as lost, because a part of it may have been in the hole."""
+        """Count the last entry as lost: the hole (a lost part of the log) may have cut it off."""
         if self._head is not None:
             self._lose(self._head[2], holes.LOST)
             self._head = None
@@ -196,7 +196,7 @@ class _Log:
 
 
 def _blank_separated(line: str) -> tuple[str, str, str] | None:
-    """Return (thread, command, argument) of an entry that blanks separate; None for others."""
+    """Return (thread, command, argument) of an entry with blanks between them; None for others."""
     match = _PADDED.fullmatch(line)
     if match is None:
         return None

@@ -65,7 +65,7 @@ def fits(head: str) -> bool:
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
-    """Return the time of the first entry that has one, in nanoseconds since 1970."""
+    """Return the first time in the beginning of the log, in ns since 1970; None without one."""
     for line in head.split("\n"):
         try:
             if match := _TIME.fullmatch(line):
@@ -107,7 +107,7 @@ class _Log:
         self._zoned = False
 
     def begin(self, head: str) -> None:
-        """Compute the zone of local times from an entry with both a local and a UTC time."""
+        """Compute the zone of local times from an entry that has a local time and a UTC time."""
         local_ns = 0
         for line in head.split("\n"):
             try:
@@ -170,7 +170,7 @@ class _Log:
         self.spread.add(moment, done)
 
     def _moment(self, facts: dict[str, str], duration: int, stamp_ns: int) -> tuple[bool, int]:
-        """Return whether the time of a statement is exact, and that time in nanoseconds.
+        """Return (whether the time of a statement is exact, that time in nanoseconds since 1970).
 
         The time is that of the statement's end, but in MariaDB's logs that of its start.
         """
@@ -183,7 +183,7 @@ class _Log:
         return False, stamp_ns or self._time_ns - self._zone_ns
 
     def break_off(self) -> None:
-        """Count the last entry as lost, unless its statement is complete."""
+        """Count the last entry as lost, unless it is complete: a hole (a lost part) follows."""
         if self._text and self._text[-1].endswith(";"):
             self.finish()
         elif self._facts:
@@ -284,7 +284,7 @@ def _duration(text: str) -> int:
 
 
 def _rows(text: str, facts: dict[str, str]) -> int:
-    """Return how many rows a statement returned or changed."""
+    """Return how many rows a statement returned or changed; UNKNOWN if the log does not have it."""
     if facts.get("QC_hit") == "Yes":
         return UNKNOWN  # the server does not count rows that its query cache returns
     returned = facts.get("Rows_sent", "")

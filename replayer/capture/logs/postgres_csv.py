@@ -36,7 +36,7 @@ def fits(head: str) -> bool:
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
-    """Return the time of the first record, in nanoseconds since 1970."""
+    """Return the time of the first record, in nanoseconds since 1970; None without a record."""
     row = _begin(head)
     return None if row is None else StampReader().ns(row[0])
 
@@ -80,7 +80,10 @@ def _first(text: str, columns: int = _FEWEST) -> list[str] | None:
 
 
 def _records(blocks: Iterable[str], reading: ReadCounts) -> Iterator[str]:
-    """Yield texts of complete records, cut where a record begins and no quote is open."""
+    """Yield texts of one or more complete records; a text that a hole cut off ends with HOLE.
+
+    Each text ends where the next record begins and no quote is open.
+    """
     held, dropping, first = "", False, 0
     for block in blocks:
         if block == HOLE:
@@ -108,7 +111,10 @@ def _records(blocks: Iterable[str], reading: ReadCounts) -> Iterator[str]:
 
 
 def _cut_off(text: str) -> tuple[str, list[str]]:
-    """Return (text before a record that a hole cut off, columns left of that record or [])."""
+    """Return (the complete records in a text, the columns of a record that a hole cut off).
+
+    The columns are [] if no record was cut off.  Their severity begins with HOLED.
+    """
     if not text.endswith(HOLE):
         return text, []
     text = text.removesuffix(HOLE)
@@ -130,7 +136,7 @@ def _cut_off(text: str) -> tuple[str, list[str]]:
 
 
 def _boundary(text: str) -> int:
-    """Return the position at which the last record begins after a complete one; 0 for none."""
+    """Return the position after the complete records, where another record begins; 0 for none."""
     stop = _last_start(text, len(text))
     for _ in range(_MOST_COUNTS):
         # A statement may contain text that looks like the start of a record.

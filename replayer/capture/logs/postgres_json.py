@@ -38,7 +38,10 @@ def fits(head: str) -> bool:
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:
-    """Return the time of the earliest entry in the beginning, in nanoseconds since 1970."""
+    """Return the time of the earliest entry in the beginning, in nanoseconds since 1970.
+
+    Returns None if no entry there has a time.
+    """
     reader = _Reader(order)
     return min(reader.times(head), default=None)
 
@@ -54,7 +57,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 
 class _Reader:
-    """A reader that makes entries of JSON objects, whichever of these programs wrote them."""
+    """A reader of entries from JSON objects, for all of the programs that this module reads."""
 
     def __init__(self, order: ReadRequest) -> None:
         self.clock = StampReader()
@@ -96,7 +99,11 @@ class _Reader:
             yield self._joiner.finish()
 
     def _joined(self, texts: list[str]) -> Joiner:
-        """Create the joiner for lines in JSON envelopes; an envelope may have the line's time."""
+        """Create and keep the Joiner that assembles entries from lines in JSON envelopes.
+
+        `texts` are the first lines, from which the prefix is found if the user gave none.  Raises
+        Impossible if no prefix fits.
+        """
         asked = self._order.prefix
         begin = (
             prefix.compiled(asked, timed=False)
@@ -131,7 +138,10 @@ class _Reader:
         return _entry(fields, self.clock, reading, where)
 
     def _cut(self, line: str) -> Iterable[LogEntry]:
-        """Count the statement of a line that is too long, or that a hole cut off."""
+        """Count the statement of a line that is too long, or that a hole cut off, as lost.
+
+        Returns the entries that the hole ends.
+        """
         if not line.endswith(HOLE):
             self._order.reading.skip(assembly.CUT_TEXT)
             return ()
@@ -172,7 +182,10 @@ def _objects(head: str) -> Iterator[dict[str, Any]]:
 
 
 def _fields(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return an entry's fields under csvlog's names; None if the object is not an entry itself."""
+    """Return an entry's fields under csvlog's names; None if the object has no such fields.
+
+    An object that is only an envelope around a line of text has none.
+    """
     if "error_severity" in one and "timestamp" in one:
         return _Json(one)
     record = one.get("record")

@@ -25,7 +25,10 @@ def fits(head: str) -> bool:
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:
-    """Return the time of the first entry, in nanoseconds since 1970."""
+    """Return the time of the first entry, in nanoseconds since 1970.
+
+    Returns None if no prefix fits the lines, or if there is no entry.
+    """
     one = _prefix(head, order)
     if one is None:
         return None

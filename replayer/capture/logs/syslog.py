@@ -36,7 +36,7 @@ def fits(head: str) -> bool:
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
-    """Return the time of the first line, in nanoseconds since 1970."""
+    """Return the time of the first line with a time, in ns since 1970; None without such a line."""
     clock, yearless = StampReader(), Yearless(None)
     for line in head.split("\n"):
         match = _LINE.match(line)
