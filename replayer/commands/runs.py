@@ -164,7 +164,7 @@ def _rename(args: argparse.Namespace) -> int:
     say(
         f"{edited.id} is called {sanitize(edited.label)!r} now"
         if edited.label
-        else "it has no label"
+        else f"{edited.id} has no label now"
     )
     return 0
 

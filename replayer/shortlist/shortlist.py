@@ -194,8 +194,10 @@ def load_shortlist(path: Path) -> Shortlist:
         raise NotFound(f"the shortlist {path} is not there") from error
     except OSError as error:
         raise Impossible(f"{path}: {error.strerror}") from error
+    if len(data) > _MOST_BYTES:
+        raise Impossible(f"{path}: it is too large for a shortlist")
     try:
-        return Shortlist.model_validate_json(data[:_MOST_BYTES])
+        return Shortlist.model_validate_json(data)
     except ValidationError as error:
         raise Impossible(
             f"{path}: it is not a shortlist: `replayer shortlist ... --out FILE` writes one"

@@ -95,7 +95,7 @@ def test_a_plan_that_is_not_there_says_what_makes_one(tmp_path: Path) -> None:
     ("change", "words"),
     [
         ({"plan": 99}, "this replayer reads 2"),
-        ({"order": []}, "order names kernels"),
+        ({"order": []}, "either an order of kernels or a job"),
         ({"order": ["6.6.6"]}, "order names kernels"),
         ({"order": 3}, "order"),
         ({"colour": "red"}, "colour"),

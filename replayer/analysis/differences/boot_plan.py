@@ -161,9 +161,11 @@ def _parsed(path: Path, text: str) -> BootSchedule:
         ) from error
     if schedule.plan > FORMAT:
         raise Impossible(f"{path} has plan format {schedule.plan}, this replayer reads {FORMAT}")
-    if bool(schedule.order) == bool(schedule.job) or not (
-        set(schedule.order) <= set(schedule.kernels) and all(map(str.strip, schedule.kernels))
-    ):
+    if bool(schedule.order) == bool(schedule.job):
+        raise Impossible(
+            f"{path} is not a plan of boots: it must have either an order of kernels or a job"
+        )
+    if not (set(schedule.order) <= set(schedule.kernels) and all(map(str.strip, schedule.kernels))):
         raise Impossible(
             f"{path} is not a plan of boots: its order names kernels that it does not have"
         )
