@@ -40,7 +40,10 @@ _MARKS = str.maketrans("", "", "[]()")
 
 
 def level(text: str) -> str:
-    """Return the level in a kernel file's text: the word in brackets, else the whole text."""
+    """Return the level in a kernel file's text, for example in `always [madvise] never`.
+
+    It is the word in brackets; without brackets, as in the file of a number, it is the whole text.
+    """
     chosen = _CHOSEN.search(text)
     return chosen[1] if chosen else text
 
@@ -81,10 +84,11 @@ def change(host: Host, name: str, files: Mapping[str, str], also: Sequence[str] 
 
 
 def recover(note: Note, host: Host | None = None) -> str:
-    """Give back the values that a note keeps, drop the note, and return a message on that.
+    """Write the earlier values, which a note of the journal has, back into the kernel's files.
 
-    A value that another program wrote meanwhile is left as it is.  That is an error if the note is
-    of this process, because the measurement did not have the level that was asked for.
+    Then the note is dropped, and a short message is returned.  A value that another program wrote
+    meanwhile is left as it is.  That is an error if the note is of this process, because the
+    measurement did not have the level that was asked for.
     Raises journal.Untrusted, and changes nothing, for a file that replayer never changes.
     """
     host = host or Host()
@@ -122,7 +126,10 @@ def _put_back(host: Host, name: str, files: Mapping[str, str]) -> None:
 
 
 def own(kinds: frozenset[str] = NOTES) -> list[Note]:
-    """Return the notes of this process, of these kinds, in the order in which they were written."""
+    """Return the journal's notes that this process wrote, in the order in which it wrote them.
+
+    A note records a change that has to be undone; only notes of these `kinds` are returned.
+    """
     mine = journal.identity(os.getpid())
     return journal.in_order(note for note in journal.notes(*kinds) if note.owner == mine)
 
@@ -153,7 +160,10 @@ def _refuse_taken(name: str, files: Mapping[str, str]) -> None:
 
 
 def _table(note: Note, key: str) -> dict[str, str]:
-    """Return path -> value of a note; raise Untrusted for content that replayer never writes."""
+    """Return the values that a journal's note has under `key`: path of a kernel file -> value.
+
+    Raises Untrusted for content that replayer never writes.
+    """
     files = note.details.get(key)
     if not isinstance(files, dict) or not files:
         raise journal.Untrusted(note, "its files are no table")

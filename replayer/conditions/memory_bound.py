@@ -60,7 +60,10 @@ class Bound(NamedTuple):
 
 
 def refusal(kind: str, host: Host) -> Advice | None:
-    """Return why this kind of limit (see KINDS) cannot be used on this machine; None if it can."""
+    """Return the reason why this kind of limit cannot be used on this machine; None if it can.
+
+    `kind` is cgroup, hugepages or ballast.
+    """
     checks = {"cgroup": _no_cgroup, "hugepages": _no_huge_pages, "ballast": _no_ballast}
     return checks[kind](host)
 
@@ -98,7 +101,7 @@ def bound(
 
 
 def _changed(taken: Bound, server: "Server", host: Host) -> str:
-    """Return how the limit now differs from the limit `taken`, as text; "" if it does not."""
+    """Return a text on how the limit differs from the limit `taken` at first; "" if it is equal."""
     if taken.group is not None:
         return _changed_group(taken.group, taken.bytes, server)
     if taken.kind == "hugepages":
@@ -123,9 +126,10 @@ def _changed_group(group: Path, limit: int, server: "Server") -> str:
 
 
 def recover(note: Note) -> str:
-    """Release the memory that a dead replayer took; return a message on that.
+    """Release the memory that a killed replayer took, and return a short message.
 
-    Raises journal.Untrusted, and changes nothing, for a note on anything that replayer never takes.
+    `note` is the journal's record of it.  Raises journal.Untrusted, and changes nothing, if the
+    note is on anything that replayer never takes.
     """
     done = _RECOVER[note.kind](note)
     note.drop()
@@ -181,7 +185,10 @@ def _locked_bytes(pid: int) -> int:
 
 
 class GroupTree(NamedTuple):
-    """The folder `parent` in which a cgroup may be made, and `home`, this process's own cgroup."""
+    """The folder `parent` in which a cgroup can be made, and the version of cgroups (1 or 2) there.
+
+    `home` is the cgroup in which this process is now.
+    """
 
     version: int
     parent: str
@@ -189,9 +196,10 @@ class GroupTree(NamedTuple):
 
 
 def tree(host: Host, controller: str = "memory") -> GroupTree | str:
-    """Return where a cgroup can be made, as near to the top as possible.
+    """Return the folder in which this process may make a cgroup with the given controller.
 
-    Returns the reason as a text if it cannot be made.
+    Of several such folders, it is the one nearest to the top of the tree.  Returns the reason as a
+    text if no cgroup can be made.
     """
     folders = list(host.cgroups(controller))
     trees = [folder for folder in folders if host.exists(f"{folder}/{_LIMITS_OF_1[controller]}")]
@@ -215,7 +223,7 @@ def tree(host: Host, controller: str = "memory") -> GroupTree | str:
 
 
 def group_name() -> str:
-    """Return a new name for a cgroup, in the form that `recover` accepts."""
+    """Return a new unique name for a cgroup, in the form that `recover` accepts."""
     return f"replayer-{os.getpid()}-{time.monotonic_ns():x}"
 
 
@@ -241,7 +249,11 @@ def _cgroup(server: "Server", host: Host, limit: int) -> Iterator[Bound]:
 
 
 def _confine(server: "Server", group: Path, version: int, limit: int) -> None:
-    """Make the group and move the server into it, with every process that it starts meanwhile."""
+    """Make the cgroup, set its memory limit, and move all processes of the server into it.
+
+    Processes that the server starts during the move are moved, too.  `version` is the version of
+    cgroups (1 or 2), and `limit` is in bytes.  Raises ReplayerError if that fails.
+    """
     try:
         group.mkdir()
         _set_limit(group, version, limit)
@@ -294,7 +306,10 @@ def killed_for_memory(taken: Bound) -> int:
 
 
 def _dissolve(group: Path, home: Path) -> None:
-    """Move the processes of the group back home, and remove it; do nothing if it is gone."""
+    """Move the processes of the cgroup `group` to the cgroup `home`, and remove `group`.
+
+    Does nothing if `group` is gone already.  Raises ReplayerError if it cannot be removed in time.
+    """
     deadline = time.monotonic() + _PATIENCE
     while group.is_dir():
         try:
@@ -351,7 +366,11 @@ def _huge_pages(host: Host, keep: int) -> Iterator[Bound]:
 
 
 def _give_back_pages(path: Path, before: int, pages: int) -> int:
-    """Release replayer's huge pages, not those reserved before; return how many stay reserved."""
+    """Release the `pages` huge pages that replayer reserved; return how many stay reserved.
+
+    The `before` pages, which were reserved before replayer reserved its pages, are kept.  `path` is
+    the kernel's file with the number of reserved pages.
+    """
     try:
         now = int(path.read_text(encoding="ascii"))
         if now > before:

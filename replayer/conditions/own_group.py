@@ -26,7 +26,10 @@ NOTES = frozenset({_CPU_SET})
 
 
 def refusal(host: Host, controller: str) -> str:
-    """Return why no cgroup of a controller can be made here, "" if one can."""
+    """Return the reason why no cgroup with this controller can be made here, "" if one can.
+
+    A controller is a name such as `memory` or `cpu`.
+    """
     place = memory_bound.tree(host, controller)
     return place if isinstance(place, str) else ""
 
@@ -85,9 +88,10 @@ def _few(numbers: Sequence[int]) -> str:
 
 
 def recover(note: Note) -> str:
-    """Let this process use its earlier processors again, drop the note, and return a message.
+    """Let this process use its earlier processors again, drop the note, and return a short message.
 
-    If the note is of another process, it is only dropped: the choice ended with that process.
+    `note` is the journal's record of these processors.  If it is of another process, it is only
+    dropped: the choice ended with that process.
     """
     text = note.text("before")
     if not all(part.isdecimal() for part in text.split(",")):

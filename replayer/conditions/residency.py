@@ -29,7 +29,10 @@ Ask = Callable[[int, Sequence[FileExtent]], Pages]
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """Bytes of some files in the page cache, each inode once; None means not known."""
+    """Sizes of some files, and how many of their bytes are in the page cache.
+
+    Two paths to the same file count once.  A number is None if it could not be measured.
+    """
 
     file_bytes: int
     """The files' sizes."""
@@ -61,7 +64,11 @@ class Residency:
 
 
 class _Instrument(NamedTuple):
-    """A way to count pages in memory; `sees` and `misses` as in Residency, on one file system."""
+    """A system call that counts pages in memory, and the result of its test on one file system.
+
+    `sees`: it counted a page that was just read.  `misses`: it did not count pages that were just
+    dropped.
+    """
 
     name: str
     ask: Ask
@@ -71,7 +78,7 @@ class _Instrument(NamedTuple):
 
 @dataclass
 class _Sum:
-    """Sums over the files that were measured so far."""
+    """Sums of sizes and pages over the files that were measured so far."""
 
     file_bytes: int = 0
     data_bytes: int = 0
@@ -86,10 +93,10 @@ _proven: dict[int, _Instrument] = {}
 
 
 def prove(paths: Iterable[str | Path]) -> None:
-    """Find an instrument for each file system of these files, if that was not done before.
+    """Find a system call that counts cached pages correctly, for each file system of these files.
 
-    For that, small files are read and dropped from the page cache: call it before caches are
-    emptied.
+    A file system that was tested before is skipped.  The test reads small files and drops them from
+    the page cache: so call this function before caches are emptied.
     """
     _instruments(_inodes(paths))
 
@@ -112,9 +119,9 @@ def residency(paths: Iterable[str | Path]) -> Residency:
 
 
 def resident_in(path: str | Path, segments: Sequence[FileExtent] | None) -> tuple[int | None, str]:
-    """Return how many bytes of a file's segments are in the page cache, and "".
+    """Return the number of bytes of a file's segments that are in the page cache, and "".
 
-    Returns None and the reason if that cannot be measured.  `segments` is None for the whole file;
+    If that cannot be measured, returns None and the reason.  `segments` is None for the whole file;
     segments may reach beyond the file's end.
     """
     instruments = list(_instruments(_inodes([path])).values())
@@ -148,7 +155,10 @@ def _measured(
 
 
 def _inodes(paths: Iterable[str | Path]) -> dict[int, dict[int, str | Path]]:
-    """Return one path of each inode: number of the file system -> inode number -> path."""
+    """Return number of a file system -> inode number -> one path of that inode, for these files.
+
+    Files that do not exist are left out.
+    """
     inodes: defaultdict[int, dict[int, str | Path]] = defaultdict(dict)
     for path in paths:
         try:
@@ -228,7 +238,10 @@ def _sum(values: Iterable[int | None]) -> int:
 
 
 def _instruments(inodes: dict[int, dict[int, str | Path]]) -> dict[int, _Instrument]:
-    """Return number of the file system -> its instrument; prove it if that was not done before."""
+    """Return number of a file system -> the instrument (system call) that counts its cached pages.
+
+    `inodes` is as `_inodes` returns it.  A file system without a proven instrument is tested now.
+    """
     return {
         number: _proven.get(number) or _chosen(number, list(members.values()))
         for number, members in inodes.items()
@@ -236,9 +249,11 @@ def _instruments(inodes: dict[int, dict[int, str | Path]]) -> dict[int, _Instrum
 
 
 def _chosen(number: int, paths: Sequence[str | Path]) -> _Instrument:
-    """Return the first instrument that both sees and misses pages on a file system.
+    """Return the best instrument (system call that counts pages in memory) for a file system.
 
-    Without one, returns the instrument that at least sees pages, or at least misses them.
+    It is the first one that counts pages that were just read, and does not count pages that were
+    just dropped.  If none does both, it is one that passes the first test, else one that passes the
+    second.  `number` is the number of the file system, `paths` are files on it.
     """
     tried = []
     for name, ask, _, _ in _ways():
@@ -251,7 +266,10 @@ def _chosen(number: int, paths: Sequence[str | Path]) -> _Instrument:
 
 
 def _ways() -> list[_Instrument]:
-    """Return the instruments of this kernel, the most informative one first."""
+    """Return the system calls of this kernel that count pages in memory, as untested instruments.
+
+    cachestat, which reports more, comes before mincore.
+    """
     ways = [_Instrument("mincore", page_cache.mincore)]
     if page_cache.has_cachestat():
         ways.insert(0, _Instrument("cachestat", page_cache.cachestat))
@@ -259,7 +277,10 @@ def _ways() -> list[_Instrument]:
 
 
 def _smallest(paths: Sequence[str | Path]) -> list[str | Path]:
-    """Return a few files for the proof, which drops and reads them: the smallest with data."""
+    """Return the smallest of these files that have data, as files for the test of an instrument.
+
+    The test reads them and drops them from the page cache.
+    """
     sizes = []
     for path in paths:
         try:
@@ -272,9 +293,10 @@ def _smallest(paths: Sequence[str | Path]) -> list[str | Path]:
 
 
 def _seen(ask: Ask, paths: Sequence[str | Path]) -> tuple[bool, bool]:
-    """Return whether an instrument sees a page that was read, and whether it misses dropped ones.
+    """Test `ask`, a system call that counts pages in memory, on some files.
 
-    Each file is tried a few times, until both were true once.
+    Returns whether it counted a page that was just read, and whether it did not count pages that
+    were just dropped.  Each file is tried a few times, until both were true once.
     """
     sees = misses = False
     for path in paths:
@@ -300,9 +322,11 @@ def _opened(path: str | Path) -> Iterator[tuple[int, list[FileExtent]]]:
 
 
 def _read_and_dropped(ask: Ask, fd: int, segments: Sequence[FileExtent]) -> tuple[bool, bool]:
-    """Return whether the instrument sees a page after a read, and misses pages after a drop.
+    """Read a page of a file, then drop the file from the page cache, and count its pages each time.
 
-    If all of the file was in memory before, it is read again at the end.
+    `ask` counts the pages.  Returns whether it counted the page that was read, and whether it no
+    longer counted all pages after the drop.  If the whole file was in memory before, it is read
+    again at the end.
     """
     if not segments:
         return False, False

@@ -1,9 +1,10 @@
 """The user's command that switches the machine back after the user's own switching commands.
 
 It is run at the end and at Ctrl-C.  A note in the journal keeps the command, so that the next
-command of replayer runs it after a kill.  No other user can write this note.  But after a kill, and
-perhaps a boot that emptied /tmp, another user may own what the command runs.  So for root, its
-program, the files that it names and its folder are checked before it is run then.
+command of replayer runs it after a kill.  No other user can write this note.  But after a kill,
+and perhaps a boot that emptied /tmp, the program or script that the command runs may belong to
+another user.  So if replayer runs as root, it checks the program, the files that the command names
+and the command's folder before it runs a command from such a note.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def switched_back(command: str) -> Iterator[None]:
 
 
 def recover(note: Note) -> str:
-    """Run the command of a note, drop the note, and return a message on that.
+    """Run the command that a note of the journal has, drop the note, and return a short message.
 
     Raises ReplayerError if the command fails.  Raises it without running the command if this user
     is root and another user could have changed what the command runs.

@@ -34,7 +34,10 @@ _EVERYTHING = "3"
 
 @dataclass(frozen=True, slots=True)
 class _Judgement:
-    """A temperature, the reason if it is not the one asked for, and advice."""
+    """The measured temperature of files.
+
+    `why` is the reason if it is not the one asked for, `todo` is advice on that.
+    """
 
     got: Temperature
     why: str = ""
@@ -83,9 +86,11 @@ def make(
 
 
 def _without_buffers(server: Server, *, server_reads: bool) -> tuple[list[str], bool]:
-    """Stop a server or empty its buffers, if these are used at all (`server_reads`).
+    """Stop a server; if that is not allowed, empty its buffers, so that they hold no data.
 
-    Return the steps that were done, as text, and whether the buffers may still hold data.
+    The buffers are not emptied if `server_reads` is False, because no server process will read the
+    files.  Returns the steps that were done, as text, and whether the buffers may still hold data
+    that counts.
     """
     try:
         server.stop()
@@ -132,9 +137,10 @@ def make_files(
 
 
 def drop(files: Iterable[str | Path], host: Host) -> str:
-    """Write dirty pages out and drop what is cached; return a description of that.
+    """Write changed pages to the disk, and drop data from the page cache.
 
-    If the user may do so, all caches of the machine are dropped, otherwise those of the files.
+    If the user has the right, all caches of the machine are dropped, otherwise only those of the
+    files.  Returns a short text on the method.
     """
     refused = _drop_all(host)
     if not refused:
@@ -143,9 +149,9 @@ def drop(files: Iterable[str | Path], host: Host) -> str:
 
 
 def forget(files: Iterable[str | Path]) -> str:
-    """Drop each file from the page cache; return a description of that.
+    """Drop each file from the page cache, and return a short text on the result.
 
-    It needs no right but that to open the files.
+    The user needs only the right to open the files.
     """
     unread = 0
     for path in files:
@@ -179,10 +185,10 @@ def finish(
     needed_bytes: int | None = None,
     disk_bytes: int | None = None,
 ) -> Cold:
-    """Return the temperature after the files were read, corrected by where the bytes came from.
+    """Return a copy of `cold`, the temperature before a read, corrected after that read.
 
-    Cold requires that the bytes came from a device, and hot that they did not.  During the read,
-    `device_bytes` were read from the device by any process, and `own_bytes` by the reading
+    It stays cold only if the bytes came from a device, and hot only if they did not.  During the
+    read, `device_bytes` were read from the device by any process, and `own_bytes` by the reading
     processes; None means not counted.  Without `own_bytes`, `device_bytes` is used instead.
     `needed_bytes` is the amount read, if that was not all of the files.  `disk_bytes` is the amount
     that the disks beneath the device delivered, if the device itself is not a disk.
@@ -223,8 +229,9 @@ def finish(
 def _still_hot(cold: Cold, delivered: float, whose: str) -> Cold:
     """Return `cold` if nearly no bytes came from the device, else a copy that is not hot.
 
-    `whose` is "" if `delivered` counts the reading processes only: then the copy is lukewarm.
-    Otherwise it names the device that delivered to all processes: then the copy is unknown.
+    `delivered` is the number of bytes from the device.  `whose` is "" if it counts the reading
+    processes only: then the copy is lukewarm.  Otherwise `whose` is the device, and `delivered`
+    counts all processes: then the copy is unknown.
     """
     if delivered <= (1 - DEVICE_SHARE) * _expected(cold):
         return cold
@@ -249,9 +256,10 @@ def _still_hot(cold: Cold, delivered: float, whose: str) -> Cold:
 
 
 def _down_to_disks(cold: Cold, expected: int, disk_bytes: int | None) -> Cold:
-    """Return `cold` if the disks beneath the device delivered the bytes, else a lukewarm copy.
+    """Return `cold` if the disks beneath a virtual device (such as a loop device) sent the bytes.
 
-    `disk_bytes` is None if there are no such disks.
+    Otherwise, returns a copy that is lukewarm.  `disk_bytes` is what the disks delivered; None if
+    there are no such disks: then `cold` is returned.
     """
     if disk_bytes is None or disk_bytes >= DEVICE_SHARE * expected:
         return cold
@@ -273,9 +281,10 @@ def _expected(cold: Cold) -> int:
 
 
 def _short(expected: int, delivered: float, device_bytes: float | None, *, own: bool) -> str:
-    """Return a sentence that fewer bytes came from the device than `expected`, and why.
+    """Return a sentence on a read for which too few bytes came from the device, and why.
 
-    `own` is True if `delivered` counts the reading processes only.
+    `expected` bytes were needed, and `delivered` bytes came from the device.  `own` is True if
+    `delivered` counts the reading processes only; `device_bytes` counts all processes.
     """
     wanted = show_size(expected)
     elsewhere = "came from a cache that is not the page cache, or is stored compressed"
@@ -301,10 +310,10 @@ def _judge(
     *,
     others: bool,
 ) -> Cold:
-    """Return the temperature of files, by the share of them that was `measured` in memory.
+    """Return the temperature of files, from the share of their data that is in memory.
 
-    `others` is True if a running server may hold data of the files in its own buffers.  `steps` are
-    the steps that were done before, as text.
+    `measured` has that share.  `others` is True if a running server may hold data of the files in
+    its own buffers.  `steps` are the steps that were done before, as text.
     """
     judgement = _judgement(measured, others=others)
     judgement = _looked_beneath(judgement, measured, files, host)
@@ -365,7 +374,11 @@ def _held(measured: Residency) -> _Judgement:
 def _looked_beneath(
     judgement: _Judgement, measured: Residency, files: Sequence[str | Path], host: Host
 ) -> _Judgement:
-    """Return the judgement, or another one if memory beneath the file systems holds the files."""
+    """Return `judgement`, corrected if the files are in memory beneath their file system.
+
+    Such memory is a device that is memory itself, or the page cache of the file in which a loop
+    device stores its data.  The judgement is unknown if the data in such memory cannot be counted.
+    """
     below = underneath.stack_of(files, host)
     if below.memory and not (below.disks or below.hidden):
         names = " and ".join(below.memory)
@@ -387,7 +400,11 @@ def _looked_beneath(
 
 
 def _served(known: Underneath, measured: Residency) -> _Judgement | None:
-    """Return the judgement if files beneath loop devices are in memory, None if they are not."""
+    """Return the judgement if memory beneath loop devices holds the files' data, else None.
+
+    `known` is the amount of data in that memory.  The judgement is lukewarm; if the amount is not
+    known, it is unknown.
+    """
     if known.why:
         return _Judgement(Temperature.UNKNOWN, known.why, "run as root, or give a folder on a disk")
     if known.resident_bytes <= COLD_SHARE * measured.data_bytes:
@@ -411,7 +428,11 @@ def _served(known: Underneath, measured: Residency) -> _Judgement | None:
 def _explained(
     judgement: _Judgement, asked: Temperature, measured: Residency, host: Host
 ) -> _Judgement:
-    """Return a judgement that is not the one `asked` for, completed with reason and advice."""
+    """Return the judgement with a reason and advice, for files without the temperature `asked` for.
+
+    A judgement that already has a reason is returned unchanged, except for lukewarm files that were
+    to be hot: its reason is only about their not being cold.
+    """
     # A cache of the server, which keeps data from being cold, is no reason for its not being hot.
     lost = asked is Temperature.HOT and judgement.got is Temperature.LUKEWARM
     if judgement.why and not lost:

@@ -21,7 +21,10 @@ _PAGE = page_cache.PAGE
 
 @dataclass(frozen=True, slots=True)
 class Underneath:
-    """The memory beneath some files; `why` is the reason if it is not known, else ""."""
+    """The amount of some files' data in the page cache beneath their file system.
+
+    `why` is the reason if the amount is not known, else "".
+    """
 
     stack: Stack
     resident_bytes: int = 0
@@ -35,7 +38,10 @@ class Underneath:
 
 
 def stack_of(files: Iterable[str | Path], host: Host) -> Stack:
-    """Return the stack of devices beneath files; only the folders of the files are looked up."""
+    """Return the stack of devices beneath files.
+
+    Only the folders of the files are looked up, not each file.
+    """
     return stack.beneath(host, sorted({Path(file).parent for file in files}))
 
 
@@ -49,9 +55,9 @@ def forget(stack_below: Stack) -> None:
 
 
 def disk_bytes(stack_below: Stack, host: Host) -> int | None:
-    """Return the bytes read since boot from the disks beneath loop devices; None if not counted.
+    """Return the bytes read since boot from the disks on which loop devices store their data.
 
-    Returns None also without loop devices: then the device that is watched is the lowest one.
+    Returns None if they are not counted, and if there are no loop devices.
     """
     return stack.read_bytes(host, stack_below.disks) if stack_below.files else None
 
@@ -80,9 +86,9 @@ def look(files: Sequence[str | Path], stack_below: Stack) -> Underneath:
 
 
 def _places(files: Iterable[str | Path]) -> Mapping[int, list[FileExtent] | None]:
-    """Return device number -> where the files are on that device; None if that is not known.
+    """Return number of a device -> the segments of that device in which the files have their data.
 
-    Files that cannot be opened are left out.
+    The segments are None if they are not known.  Files that cannot be opened are left out.
     """
     places: defaultdict[int, list[FileExtent] | None] = defaultdict(list)
     for path in files:
@@ -106,8 +112,9 @@ def _ranges(
 ) -> list[FileExtent] | None:
     """Return the segments of a backing file in which a loop device stores the files' data.
 
-    `every` are all backing files beneath the files, `places` where the files are on their devices.
-    Returns None if the segments are not known.
+    A backing file is an ordinary file that a loop device presents as a disk.  `every` are all
+    backing files beneath the files, `places` is the result of `_places`.  Returns None if the
+    segments are not known.
     """
     # With several devices, the device of each file is not known here.
     if backing.offset is None or len(every) > 1 or len(places) != 1:

@@ -1,1 +1,4 @@
-"""Database engines: schemas/NAME -> checked verbs, connections to servers, passwords."""
+"""Database engines: the SQL and settings of each, connections to servers, and passwords.
+
+A folder of schemas/ describes an engine.
+"""

@@ -1,7 +1,8 @@
-"""Connections to a database: URLs, the control connection, parameters of raw connections.
+"""Connections to a database: URLs, the control connection, and the parameters of other connections.
 
-This is the only module that imports SQLAlchemy, and only when it connects; SQLAlchemy is never used
-in a timed loop.
+The control connection executes replayer's statements outside of the measured load.  This is the
+only module that imports SQLAlchemy, and only when it connects; SQLAlchemy is never used in a timed
+loop.
 """
 
 import contextlib
@@ -52,7 +53,7 @@ class Cells(dict[str, Any]):
     """
 
     def __init__(self, cells: Any, source: str = "") -> None:
-        """Take a row; `source` is the SQL file of its verb, "" for another statement."""
+        """Take a row; `source` is the SQL file that returned it, or "", for error messages."""
         super().__init__(cells)
         self._source = source
 
@@ -78,7 +79,7 @@ class Cells(dict[str, Any]):
         raise self._refusal(name, "a finite number")
 
     def reals(self, *, but: Collection[str] = ()) -> dict[str, float]:
-        """Return all cells except `but` as finite numbers, without those that are NULL."""
+        """Return column -> finite number for all columns except `but`, without NULL cells."""
         return {n: self.real(n) for n in self if n not in but and self[n] is not None}
 
     def _refusal(self, name: str, wanted: str) -> ReplayerError:
@@ -95,7 +96,7 @@ Row = Cells
 
 
 class Database:
-    """A control connection to one database of an engine, in autocommit mode."""
+    """A control connection, for statements outside of the timed load, in autocommit mode."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class Database:
         first: Sequence[str] | None = None,
         title: str = "",
     ) -> None:
-        """Connect, and execute `first` (None: the engine's own first statements).
+        """Connect, and execute the statements `first`; None means those that engine.toml lists.
 
         `title` names a server in messages while its engine is not known yet.
         """
@@ -148,7 +149,7 @@ class Database:
             self._connection.exec_driver_sql(statement)
 
     def _refused(self, error: Exception, engine: Engine, title: str = "") -> ReplayerError:
-        """Return the error for a refused connection; raise ReplayerError for a silent server."""
+        """Return the error for a refused connection; raise another if the server is unreachable."""
         watchdog.check(self._where)
         reason = redact(explain(getattr(error, "orig", None) or error), self.url)
         return ReplayerError(
@@ -178,7 +179,7 @@ class Database:
 
     @property
     def session(self) -> int:
-        """Return the id of the session in the server, as announced when it began."""
+        """Return the id of this connection's session in the server, read when it connected."""
         return self._session
 
     def _open(
@@ -188,18 +189,18 @@ class Database:
         return self._raw
 
     def announced_process(self) -> int:
-        """Return the id of the session in the server, as the driver reports it.
+        """Return the id of this connection's session in the server, as the driver has it now.
 
         It is the id of a process or a thread, according to the engine.
         """
         return wires.load(self._wire).get_process(self._raw)
 
     def listener(self) -> int:
-        """Return the process that listens on the server's Unix socket, 0 if not known."""
+        """Return the id of the process that listens on the server's Unix socket, 0 if not known."""
         return driver.listener(self._wire, self._raw)
 
     def password(self) -> str:
-        """Return the password that was sent to the server, from any source of the driver."""
+        """Return the password that was sent to the server, even if the driver looked it up."""
         return wires.load(self._wire).get_password(self._raw)
 
     def cut(self) -> None:
@@ -211,7 +212,7 @@ class Database:
         return driver.answers(self._wire, self._raw, seconds)
 
     def waiting(self) -> watchdog.Wait:
-        """Return a Wait, through which other waiting code learns that the server went silent."""
+        """Return an object that wakes other waiting code when this server no longer answers."""
         return watchdog.Wait(self._where)
 
     def close(self) -> None:
@@ -231,10 +232,10 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> list[Row]:
-        """Execute a verb's statements one by one; return the rows of the last one that has rows.
+        """Execute the statements of a verb (an SQL file of the engine) one by one.
 
-        A name is looked up among the engine's verbs; raises Skip if there is none of that name.
-        Raises ReplayerError with the server's first line if a statement fails.
+        Returns the rows of the last one that has rows; `holes` are values for `{{name}}` in the
+        SQL.  Raises Skip if the engine has no such file, ReplayerError if a statement fails.
         """
         verb = self.engine.needs(verb) if isinstance(verb, str) else verb
         rows: list[Row] = []
@@ -245,7 +246,7 @@ class Database:
     def query(
         self, statement: str, parameters: Mapping[str, Any] | None = None, *, verb: str = ""
     ) -> list[Row]:
-        """Execute one statement with `:name` parameters and return its rows, if it returns any."""
+        """Execute one statement with `:name` parameters; return its rows, [] if it has none."""
         clause = sqlalchemy.text(statement)
         given = parameters or {}
         for name in clause._bindparams:  # noqa: SLF001
@@ -289,11 +290,11 @@ class Database:
             raise self._refusal(error, verb) from error
 
     def _source(self, verb: str) -> str:
-        """Return the name of a verb's SQL file for messages."""
+        """Return the name of a verb's SQL file, as messages show it; "" for no verb."""
         return f"{verb}.sql of {self.engine.title}" if verb else ""
 
     def _refusal(self, error: BaseException, verb: str) -> ReplayerError:
-        """Return the error for a failed statement; raise ReplayerError for a silent server."""
+        """Return the error for a failed statement; raise another if the server is unreachable."""
         watchdog.check(self._where)
         begin = f"{verb}: " if verb else ""
         if not isinstance(
@@ -313,7 +314,7 @@ class Database:
         return denied is not None and denied.search(reason) is not None
 
     def _remedy(self, verb: str) -> str:
-        """Return advice on how to get the right that a verb needs, "" if the engine has none."""
+        """Return advice on how to get the right that a verb (an SQL file) needs, "" for none."""
         if verb == _RIGHTS:
             return ""
         with contextlib.suppress(ReplayerError):
@@ -323,9 +324,9 @@ class Database:
         return ""
 
     def rights(self) -> list[Row]:
-        """Return the special rights that the engine's verbs need; [] if the engine lists none.
+        """Return the special rights that the engine's SQL files need; [] if it lists none.
 
-        Each row has `verb`, `what` the right is for, `allowed`, and `grants`: how to get the right.
+        Each row has `verb` (the file), `what` the right is for, `allowed`, `grants` (the remedy).
         """
         verb = self.engine.verb(_RIGHTS)
         return self.execute(verb) if verb is not None else []
@@ -337,9 +338,9 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> Row:
-        """Execute a verb and return its only row.
+        """Execute a verb (an SQL file of the engine), and return its only row.
 
-        Raises ReplayerError with the name of the verb's SQL file if there is not exactly one row.
+        Raises ReplayerError with the name of the SQL file if there is not exactly one row.
         """
         rows = self.execute(verb, holes, **parameters)
         if len(rows) != 1:
@@ -357,7 +358,7 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> Any:
-        """Execute a verb; return the first column of its first row, or None if it has no row."""
+        """Execute a verb (an SQL file); return the first column of its first row, or None."""
         rows = self.execute(verb, holes, **parameters)
         return next(iter(rows[0].values())) if rows else None
 
@@ -368,7 +369,7 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> int:
-        """Execute a verb; return the first column of its only row as an integer.
+        """Execute a verb (an SQL file); return the first column of its only row as an integer.
 
         Raises ReplayerError if there is not exactly one row, or no whole number in it.
         """
@@ -381,11 +382,10 @@ class Database:
         return str(compiled)
 
     def numbered(self, statement: str, *, by_driver: bool = False) -> tuple[str, tuple[str, ...]]:
-        """Return a statement with `:name` in the form of the server, and the names in order.
+        """Return a statement with `:name` in the server's own form, and the names in order.
 
-        `:name` becomes `$1` on PostgreSQL's wire and `?` on MySQL's.  It becomes `%s` for sessions
-        that use the driver's cursor.  With `?` and `%s`, a name that is used twice is two
-        parameters.
+        `:name` becomes `$1` in PostgreSQL's protocol, `?` in MySQL's, and `%s` for sessions that
+        use the driver's cursor.  With `?` and `%s`, a name that is used twice is two parameters.
         """
         own = "" if by_driver else wires.load(self._wire).PARAMETERS
         make: Any = type(self._sql.dialect)
@@ -395,16 +395,19 @@ class Database:
 
     @property
     def has_own_sessions(self) -> bool:
-        """Return whether the wire has its own sessions, which do not use the driver's cursor."""
+        """Return whether a load's sessions work without the driver's cursor, by replayer's code."""
         return wires.has_own(wires.load(self._wire), "open_session")
 
     def connector(self) -> Connector:
-        """Return a connector with which a worker process connects as this connection does."""
+        """Return a Connector, with which a worker process opens a connection like this one."""
         return connector_of(self.url, self._first)
 
 
 def sessions() -> frozenset[int]:
-    """Return the session ids, in their servers, of all open Databases of this process."""
+    """Return the ids of all database sessions that this process has open as Database objects.
+
+    The ids are those that the servers use.
+    """
     return frozenset(_sessions)
 
 
@@ -414,7 +417,10 @@ def opening() -> int:
 
 
 def connector_of(url: "URL", first: Sequence[str] = ()) -> Connector:
-    """Return the connector of a raw connection to a URL, which first executes `first`."""
+    """Return a Connector: the data with which a worker process opens a connection to a URL.
+
+    Each such connection first executes the statements `first`.
+    """
     limited = _limited(url)
     positional, named = url.get_dialect()().create_connect_args(limited)
     assert not positional, "all wires take keywords only"
@@ -424,9 +430,10 @@ def connector_of(url: "URL", first: Sequence[str] = ()) -> Connector:
 
 
 def wire_of(url: "URL") -> str:
-    """Return the name of the wire of a URL, and register the wire's dialect with SQLAlchemy.
+    """Return the name of a URL's wire (the module of engines/wires for its driver and protocol).
 
-    Raises Impossible if the wire's driver is not installed.
+    The wire's dialect is registered with SQLAlchemy.  Raises Impossible if the driver is not
+    installed.
     """
     name = wires.name_of(url.drivername)
     wire = wires.load(name)
@@ -441,7 +448,10 @@ def wire_of(url: "URL") -> str:
 
 
 def _register(url: "URL", wire: wires.Wire) -> None:
-    """Register the dialect of a URL with SQLAlchemy; raise Impossible if it cannot be loaded."""
+    """Register the wire's dialect for this URL with SQLAlchemy, which needs one to connect.
+
+    Raises Impossible if the dialect cannot be loaded.
+    """
     dialect = wire.DIALECT
     if not dialect:
         with contextlib.suppress(exc.NoSuchModuleError):
@@ -459,7 +469,7 @@ def _register(url: "URL", wire: wires.Wire) -> None:
 
 
 def url_of(text: str, engine: Engine) -> "URL":
-    """Return the SQLAlchemy URL for a user's URL, on the engine's wire.
+    """Return the SQLAlchemy URL for a user's URL, with the scheme of the engine's driver.
 
     The last @ before the host ends the password, which may contain others.  Raises Impossible for
     an invalid URL, without quoting it: any part may be a password.
@@ -509,7 +519,7 @@ def _unclear(text: str, url: "URL") -> bool:
 
 
 def _limited(url: "URL") -> "URL":
-    """Return a URL with timeouts for a server that is gone, and with a safe login required.
+    """Return a URL with time limits, by which a lost server is noticed, and with a safe login.
 
     A safe login is one in which no other host can read the password.  Parameters that the URL
     itself has are kept.

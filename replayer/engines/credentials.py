@@ -55,13 +55,13 @@ _CALLED = "replayer "
 
 
 def _is_own(name: str, text: str | tuple[str, ...]) -> bool:
-    """Return whether replayer added this parameter to the URL."""
+    """Return whether replayer itself added the URL parameter `name` with the value `text`."""
     called = name == "application_name" and str(text).startswith(_CALLED)
     return called or _OWN.fullmatch(name) is not None
 
 
 def show(url: URL) -> str:
-    """Return a URL without its secrets, and without parts that may be the rest of a secret."""
+    """Return a URL as text without its secrets, and without parts that may belong to a secret."""
     added = [name for name, text in url.query.items() if _is_own(name, text)]
     plain = url.set(drivername=url.get_backend_name()).difference_update_query(
         [*_hidden(url), *added]
@@ -85,6 +85,7 @@ def _hidden(url: URL) -> list[str]:
     """Return the names of a URL's parameters that must not be shown.
 
     If one parameter is a secret, these are all parameters that are not known to be harmless.
+    Otherwise returns [].
     """
     if not any(SECRET.search(name) for name in url.query):
         return []

@@ -1,4 +1,4 @@
-"""Sessions that use the driver's cursor, for wires that have no sessions.
+"""Sessions of a load that use the driver's cursor, for drivers without a faster way.
 
 A cursor blocks until its answer is there, so each session has a thread that waits for it.  Each
 statement costs the driver's work and two changes of threads: see `replayer.load.session_path`.
@@ -40,23 +40,27 @@ class DbapiSession:
         self._thread.start()
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Keep the texts of the statements: a cursor sends the whole text each time."""
+        """Keep the texts of the statements: a cursor sends the whole text at each execution."""
         self._statements = [
             (statement.text, struct.Struct(f"<{len(statement.names)}q")) for statement in statements
         ]
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when the thread has the answer."""
+        """Return the descriptor that becomes readable when the session's thread has an answer."""
         return self._answered
 
     def send_prepared(self, place: int, payload: bytes) -> None:
-        """Let the thread execute statement number `place` with the packed parameters `payload`."""
+        """Let the session's thread execute the statement with the index `place`.
+
+        `payload` are its packed parameters.
+        """
         self._asked.put((place, payload))
 
     def receive(self) -> bool:
-        """Take the answer that the thread has, and return True; call it once for each answer.
+        """Take the answer that the session's thread has got, and return True.
 
-        Raises ConnectionGone for an exception that is not an error of the driver.
+        Call it once for each answer.  Raises ConnectionGone for an exception that is not an error
+        of the driver.
         """
         os.eventfd_read(self._answered)
         failed, self._failed = self._failed, None

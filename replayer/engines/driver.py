@@ -22,7 +22,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """Everything that a worker process needs to connect; it is sent by a pipe, never in argv."""
+    """The data with which a worker process connects; it is sent by a pipe, never in argv."""
 
     wire: str
     """The name of the wire in engines/wires."""
@@ -34,9 +34,10 @@ class Connector:
 
 
 def open_connection(wire: str, arguments: Mapping[str, Any]) -> Any:
-    """Return a connection on a wire; the attempt is limited to some seconds.
+    """Return a new connection through a wire, which is the name of a module of engines/wires.
 
-    Raises Impossible for a driver that replayer cannot use.
+    The attempt to connect ends after some seconds.  Raises Impossible for a driver that replayer
+    cannot use.
     """
     load(wire)
     return wires.load(wire).open_connection(arguments)
@@ -49,14 +50,17 @@ def cut(wire: str, connection: Any) -> None:
 
 
 def end(wire: str, connection: Any) -> None:
-    """Cut a connection and close it; what a driver raises about its lost socket is not an error."""
+    """Cut a connection and close it; errors of the driver, such as a lost socket, are ignored."""
     cut(wire, connection)
     with contextlib.suppress(Exception):
         connection.close()
 
 
 def listener(wire: str, connection: Any) -> int:
-    """Return the process that listens on the other end of a Unix socket, 0 if not known."""
+    """Return the id of the process that listens at the other end of a connection's Unix socket.
+
+    Returns 0 if it is not known, as for a connection that uses no Unix socket.
+    """
     try:
         with _copy(wire, connection) as copy:
             if copy.family != socket.AF_UNIX:
@@ -68,12 +72,18 @@ def listener(wire: str, connection: Any) -> int:
 
 
 def _copy(wire: str, connection: Any) -> socket.socket:
-    """Return a copy of a connection's socket: a thread that waits on it may close the original."""
+    """Return a copy of a connection's socket, with its own descriptor.
+
+    The copy stays valid if a thread that waits on the connection closes the original.
+    """
     return socket.socket(fileno=os.dup(wires.load(wire).get_descriptor(connection)))
 
 
 def answers(wire: str, connection: Any, seconds: float) -> bool:
-    """Send an empty request on a connection that is not in use; return whether it was answered."""
+    """Send an empty request on a connection that is not in use; return whether it was answered.
+
+    The answer must come within `seconds`; an error of the driver counts as no answer.
+    """
     try:
         return wires.load(wire).ping(connection, seconds)
     except Exception:  # noqa: BLE001 - any error of a driver means no answer
@@ -101,9 +111,10 @@ def connect(connector: Connector, *extra: str) -> Any:
 
 
 def load(wire: str) -> Any:
-    """Return the module of a wire's driver.
+    """Return the Python module of a wire's driver, such as psycopg.
 
-    Raises Impossible if the module has no `Error`, or a `paramstyle` other than PARAMETERS.
+    Raises Impossible if the module has no base class `Error`, or if its form of parameters is not
+    the one that replayer uses (PARAMETERS).
     """
     name = wires.load(wire).DRIVER
     module = lazy_import.load(name)

@@ -52,7 +52,7 @@ class Engine:
 
     @property
     def wire(self) -> str:
-        """Return the SQLAlchemy scheme, e.g. postgresql+psycopg."""
+        """Return the scheme of the engine's URLs for SQLAlchemy, such as postgresql+psycopg."""
         return self.spec.wire
 
     @property
@@ -61,28 +61,38 @@ class Engine:
         return self.spec.block_size
 
     def layouts(self) -> list[str]:
-        """Return the sorted names of the table layouts: the folders with a double verb.
+        """Return the sorted names of the engine's table layouts, such as rowstore.
 
-        A layout of engine.toml's [layouts] that grows as a whole has a grow verb instead.
+        A layout is a folder with double.sql, the SQL that doubles a table.  A folder with grow.sql
+        counts too, if engine.toml lists it in [layouts].
         """
         doubled = {path.parent.name for one in self.folders for path in one.glob("*/double.sql")}
         grown = {path.parent.name for one in self.folders for path in one.glob("*/grow.sql")}
         return sorted(doubled | (grown & self.spec.layouts.keys()))
 
     def verbs(self) -> list[str]:
-        """Return the sorted names of all verbs, inherited ones included."""
+        """Return the sorted names of the engine's SQL files (verbs), inherited ones included."""
         return sorted(name for name in self._files if not name.startswith(_PARTS))
 
     def verb(self, name: VerbName) -> Verb | None:
-        """Return the verb for this server's version, or None if the engine does not have it."""
+        """Return the verb (one operation and its SQL) for the version of this engine's server.
+
+        Returns None if the engine does not have it.
+        """
         return self.named(name)
 
     def named(self, name: str) -> Verb | None:
-        """Return the verb of a name, given as text, for this server's version, as `verb` does."""
+        """Return the verb of a name for this server's version, None if the engine has none.
+
+        Unlike `verb`, it takes any text as the name.
+        """
         return self._find(name, self.version or 0)
 
     def newest(self, name: str) -> Verb | None:
-        """Return the verb of a name on the newest version that has it; None if none has it."""
+        """Return the verb (operation and its SQL) of a name; None if no server version has it.
+
+        If several versions have it, it is the verb for the newest one.
+        """
         known = [verb for number in self._versions if (verb := self._find(name, number))]
         return known[-1] if known else None
 
@@ -95,13 +105,16 @@ class Engine:
         return Verb(name, files[0], text) if has_sql(text) else None
 
     def since(self, name: str) -> int | None:
-        """Return the first major version that has the verb: 0 for all versions, None for none."""
+        """Return the first major version of the server for which the engine has a verb (SQL file).
+
+        Returns 0 if the verb is for all versions, None if the engine does not have it.
+        """
         return next((number for number in self._versions if self._find(name, number)), None)
 
     def needs(self, name: VerbName) -> Verb:
-        """Return the verb; raise Skip with the reason if the engine does not have it.
+        """Return the verb (operation and its SQL); raise Skip if the engine does not have it.
 
-        A file with only comments removes a verb, and the comments are the reason.
+        An SQL file with only comments removes an inherited verb, and these comments are the reason.
         """
         verb = self.verb(name)
         if verb is None:
@@ -109,14 +122,17 @@ class Engine:
         return verb
 
     def optional(self, name: VerbName) -> Verb | None:
-        """Return the verb, or None if its file is empty; raise Skip if there is no such file."""
+        """Return the verb (operation and its SQL), or None if its SQL file has no statement.
+
+        Raises Skip if there is no such file.
+        """
         verb = self.verb(name)
         if verb is None and not self._files_on(self.version or 0, name):
             raise Skip(self.why_not(name))
         return verb
 
     def why_not(self, name: VerbName) -> str:
-        """Return why the engine does not have a verb, as part of one sentence."""
+        """Return why the engine does not have a verb (an SQL file), as part of a sentence."""
         version = self.version or 0
         known = self._files_on(version, name)
         reason = _comments(self._text(name, version)) if known else ""
@@ -136,10 +152,10 @@ class Engine:
         return self.folders[0].parent in assets.own_schemas()
 
     def check(self) -> None:
-        """Raise Impossible for a file of this engine that no module uses or that cannot be read.
+        """Raise Impossible if the engine's folder has a file that cannot be used.
 
-        Its engine.toml was checked when it was loaded.  An engine from which it inherits has a
-        check of its own.
+        That is a file that no module uses, that no other file includes, or that cannot be read.
+        The engine.toml was checked when it was loaded.  An inherited engine is checked separately.
         """
         layouts = self.layouts()
         self._check_layouts(layouts)
@@ -156,7 +172,10 @@ class Engine:
                 raise Impossible(f"{path}: no step uses the verb {name}{known}")
 
     def check_own(self) -> None:
-        """Call `check` for an engine in the user's folder; tests check the engines of replayer."""
+        """Call `check` if the engine is in the user's own folder.
+
+        Replayer's engines are checked by its tests.
+        """
         if self._is_own:
             self.check()
 
@@ -175,13 +194,17 @@ class Engine:
 
     @cached_property
     def _versions(self) -> list[int]:
-        """Return 0 and every major version at which some file is replaced."""
+        """Return 0 and every major version of the server for which a file is replaced, sorted."""
         return sorted({0, *(number for files in self._files.values() for number, _ in files)})
 
     def _text(
         self, name: str, version: int, place: int = 0, above: tuple[tuple[str, int], ...] = ()
     ) -> str:
-        """Return a file's text with all includes; `place` is an index of `_files_on`."""
+        """Return the text of an SQL file, with included files in place of its `-- include` lines.
+
+        `place` is an index of `_files_on`: 0 is the file in force, 1 is the file that it overrides.
+        `above` are the files that are just being included, to find a file that includes itself.
+        """
         path = self._files_on(version, name)[place]
         here = (*above, (name, place))
 
@@ -203,19 +226,22 @@ class Engine:
         return [path for number, path in self._files.get(name, ()) if number <= version]
 
     def _read(self, path: Path) -> str:
-        """Return a file's text, read once: a check asks for each file by each version."""
+        """Return the text of a file, and keep it: each file is needed for several versions."""
         if path not in self._texts:
             self._texts[path] = assets.text(path)
         return self._texts[path]
 
     @cached_property
     def _texts(self) -> dict[Path, str]:
-        """Return path -> text of the files that were read."""
+        """Return path -> text of the files that `_read` has read so far."""
         return {}
 
     @cached_property
     def _files(self) -> Mapping[str, Sequence[tuple[int, Path]]]:
-        """Return name -> its files with their first versions, each before those it overrides."""
+        """Return name of an SQL file -> (first server version, path) of each file with that name.
+
+        The files are sorted so that each comes before those that it overrides.
+        """
         known: dict[str, list[tuple[int, Path]]] = {}
         for folder in self.folders:
             for name, number, path in _sql_files(folder):
@@ -240,9 +266,10 @@ def _load(name: str, known: Mapping[str, Path]) -> Engine:
 def _inherited(
     name: str, heirs: tuple[str, ...], known: Mapping[str, Path]
 ) -> tuple[tuple[Path, ...], Mapping[str, Any]]:
-    """Return the folders of an engine and of all engines above it, and their merged keys.
+    """Return the folders of an engine and of all engines that it inherits, and their merged keys.
 
-    `known` is name -> folder of every engine.
+    `known` is name -> folder of every engine.  `heirs` are the engines that inherit this one, so
+    that an engine which inherits itself is found.
     """
     if name not in known:
         url = "; a server that runs is given as a URL, such as postgresql://user@host/database"
@@ -291,9 +318,11 @@ def default() -> str:
 
 
 def of_url(url: str) -> Engine:
-    """Return the engine of a URL's scheme: one that lists it, else the engine of that name.
+    """Return the engine for a URL, by the URL's scheme.
 
-    Raises NotFound if there is neither, Impossible for a library, which no URL reaches.
+    It is the engine that lists the scheme in engine.toml, else the engine with that name.  Raises
+    NotFound if there is neither.  Raises Impossible for an engine that is a library, such as
+    DuckDB: replayer serves it itself, and it has no URL.
     """
     scheme = _scheme(url)
     listed, known = _listed(), assets.engines()
@@ -316,9 +345,10 @@ def of_url(url: str) -> Engine:
 
 
 def alike(url: str, chosen: Engine) -> list[Engine]:
-    """Return the engines that may run at this URL: those with [recognise] on the wire of `chosen`.
+    """Return the engines that may run at a URL, because several engines share its protocol.
 
-    Returns [] if the URL's scheme is the name of one engine, which leaves no choice.
+    These are the engines with the driver of `chosen` and a section [recognise], by which the server
+    is asked for its engine.  Returns [] if the URL's scheme is the name of one engine.
     """
     if _scheme(url) not in _listed():
         return []
@@ -334,7 +364,7 @@ def _listed() -> dict[str, Engine]:
 
 
 def _every() -> list[Engine]:
-    """Return the engines that can be read: a user's broken one is no reason to refuse another."""
+    """Return all engines that can be read; an engine with an error is left out."""
     return [one for one, _ in _each() if one is not None]
 
 

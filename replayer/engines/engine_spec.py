@@ -130,7 +130,7 @@ class LogEvents(Noun):
 
     @property
     def kinds(self) -> Mapping[str, _Pattern]:
-        """Return kind -> the pattern of its lines."""
+        """Return kind of event -> the pattern of the log lines that report it."""
         return self.__pydantic_extra__
 
 

@@ -37,7 +37,7 @@ def folders(engine: str, directory: Path) -> Iterator[Path]:
 
 
 def limits() -> dict[str, Fact]:
-    """Return fact -> limit from REPLAYER_LIMITS; None for a limit that is 0 or empty."""
+    """Return name of a fact -> limit from REPLAYER_LIMITS; None for a limit that is 0 or empty."""
     words = (word.partition("=") for word in os.environ.get("REPLAYER_LIMITS", "").split())
     return {
         f"server.container.{name}": None if value in {"", "0", "0.0"} else value

@@ -1,7 +1,7 @@
 """Rules for when libpq may send a password in clear text: only if no host in between can read it.
 
 The server, or a machine that has taken its place, chooses the login method, and may ask for the
-password itself. mysql_login.py does the same for the other wire.
+password itself.  mysql_login.py does the same for MySQL's protocol.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The SQLAlchemy dialect of a wire whose scheme SQLAlchemy does not know."""
+"""An SQLAlchemy dialect for drivers whose URL scheme SQLAlchemy does not know."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -7,7 +7,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 
 class PlainDialect(DefaultDialect):
-    """A dialect that executes no statement itself; the wire opens connections in autocommit mode.
+    """A dialect that executes no statement itself; connections begin in autocommit mode.
 
     The driver gets `host`, `port`, `user`, `password` and `database`, as far as the URL has them,
     and the parameters of the URL.
@@ -18,7 +18,10 @@ class PlainDialect(DefaultDialect):
     supports_statement_cache = True
 
     def create_connect_args(self, url: Any) -> Any:
-        """Return no positional arguments, and the named ones of the wire's `open_connection`."""
+        """Return a URL's parts and parameters as named arguments, and no positional ones.
+
+        The wire's `open_connection` takes them.
+        """
         return [], {**url.translate_connect_args(username="user"), **url.query}
 
     def initialize(self, _connection: object) -> None:

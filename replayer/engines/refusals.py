@@ -1,4 +1,4 @@
-"""Next steps after a refused connection, by the words of the driver."""
+"""Advice after a refused connection, chosen by words in the driver's message."""
 
 import re
 
@@ -35,9 +35,9 @@ _REMEDIES = (
 
 
 def remedy_of(reason: str, ways: str) -> str:
-    """Return the next step after a refusal; "" if none is known.
+    """Return advice for the user after a refused connection; "" if there is none.
 
-    `ways` are the places where a password can be given, as in engine.toml.
+    `reason` is the driver's message.  `ways` are the places where a password can be given, as text.
     """
     for pattern, remedy in _REMEDIES:
         if pattern.search(reason):

@@ -1,4 +1,4 @@
-"""A server's message on an error, as part of one sentence."""
+"""Short texts from a server's error messages, for use as part of one sentence."""
 
 from replayer.engines import login
 from replayer.errors import one_line

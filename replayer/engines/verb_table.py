@@ -1,7 +1,8 @@
 """A table of all verbs: modules that use it, parameters, columns, engines that do not have it.
 
-The columns are declared here; `replayer check --prove` and a test compare them with real rows.  All
-else is read from the modules' sources and from the engines' SQL files.
+A verb is an operation for which engines have an SQL file each.  The columns are declared here;
+`replayer check --prove` and a test compare them with real rows.  All else is read from the modules'
+sources and from the engines' SQL files.
 """
 
 import re
@@ -60,7 +61,7 @@ For a verb that is not a key here, replayer reads no row, or only the first colu
 
 @dataclass(frozen=True)
 class VerbEntry:
-    """One verb, and what an engine's file for it must do."""
+    """One verb (an operation for which engines have SQL files), and what such a file must do."""
 
     name: str
     asked_by: tuple[str, ...]
@@ -73,14 +74,15 @@ class VerbEntry:
 
     @property
     def may_be_left_out(self) -> bool:
-        """Return whether at least one engine does not have the verb."""
+        """Return whether at least one engine does not have an SQL file for this verb."""
         return bool(self.lacking)
 
 
 def pattern_of(name: str) -> str:
-    """Return the declared name of a verb file, such as `{layout}/double` for rowstore/double.
+    """Return the name by which modules declare an SQL file (verb), with placeholders in braces.
 
-    A name that is not declared is returned as it is.
+    For rowstore/double this is `{layout}/double`.  A name that is not declared is returned
+    unchanged.
     """
     declared = verbs.declared()
     if name in declared:
@@ -91,7 +93,10 @@ def pattern_of(name: str) -> str:
 
 
 def list_verbs() -> list[VerbEntry]:
-    """Return an entry for every verb, sorted by name; engines that cannot be read are left out."""
+    """Return an entry for every verb (operation that engines have SQL files for), sorted by name.
+
+    Engines that cannot be read are left out of the entries.
+    """
     engines = [*_readable()]
     asking = verbs.asking()
     return [_entry(name, asking[name], engines) for name in sorted(asking)]

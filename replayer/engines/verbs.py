@@ -43,7 +43,10 @@ class VerbName(str):
         return VerbName(self.format(**words))
 
     def is_for(self, name: str, layouts: list[str]) -> bool:
-        """Return whether `name`, a verb file of an engine with these layouts, is for this verb."""
+        """Return whether the SQL file `name` of an engine belongs to this verb.
+
+        `layouts` are the engine's table layouts, which may stand in place of `{layout}`.
+        """
         if "{" not in self:
             return self == name
         words = {"layout": "|".join(map(re.escape, layouts)) or "$^"}
@@ -57,7 +60,7 @@ class VerbName(str):
 
 @dataclass(frozen=True)
 class Verb:
-    """One operation of an engine, with its SQL."""
+    """One operation of an engine, with the text of its SQL file."""
 
     name: str
     path: Path
@@ -83,13 +86,13 @@ class Verb:
 
 @functools.cache
 def declared() -> frozenset[VerbName]:
-    """Return every verb that any module declares, without importing the modules."""
+    """Return the name of every verb that any module uses, read from the modules' source code."""
     return frozenset(map(VerbName, asking()))
 
 
 @functools.cache
 def asking() -> Mapping[str, tuple[str, ...]]:
-    """Return declared verb -> names of the modules that use it, without `replayer.`."""
+    """Return name of a declared verb -> the modules that use it, as `package.module`."""
     root = Path(replayer.__file__).parent
     found: dict[str, list[str]] = {}
     for package in (*_ASKING, "collectors"):
@@ -102,7 +105,10 @@ def asking() -> Mapping[str, tuple[str, ...]]:
 
 
 def _named(source: str, *, listed: bool) -> set[str]:
-    """Return the verbs that a module's source declares; `listed` is for a collector."""
+    """Return the names of the verbs that a module's source code declares.
+
+    `listed` is True for a collector: it has a list of plain names instead of VerbName objects.
+    """
     if listed:
         return {name for one in _LIST.findall(source) for name in re.findall(_QUOTED, one)}
     imported = _IMPORT.search(source)
@@ -113,14 +119,14 @@ def _named(source: str, *, listed: bool) -> set[str]:
 
 
 def is_declared(name: str, layouts: list[str]) -> bool:
-    """Return whether any module uses a verb file of that name, in an engine with these layouts."""
+    """Return whether any module uses the SQL file `name` of an engine with these table layouts."""
     if name in declared():
         return True
     return any(asked.is_for(name, layouts) for asked in declared() if "{" in asked)
 
 
 def names(layouts: list[str]) -> list[str]:
-    """Return the file names of all verbs in an engine with these layouts."""
+    """Return the sorted names of the SQL files that an engine with these table layouts may have."""
     return sorted(
         {
             asked.replace("{layout}", layout)

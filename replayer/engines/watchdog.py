@@ -100,9 +100,9 @@ def forget(where: Address) -> None:
 
 
 def add(where: Address, connection: Cuttable) -> None:
-    """Register a connection, which is cut if its server goes silent.
+    """Register a connection, which is cut if its server no longer answers.
 
-    Raises ReplayerError if the server is silent already.
+    Raises ReplayerError if the server already does not answer.
     """
     with _lock:
         _connections.setdefault(where, weakref.WeakSet()).add(connection)
@@ -111,7 +111,7 @@ def add(where: Address, connection: Cuttable) -> None:
 
 
 def check(where: Address) -> None:
-    """Raise ReplayerError, with one sentence, if a server went silent."""
+    """Raise ReplayerError, with one sentence, if the watchdog found a server without answer."""
     with _lock:
         if where in _silent:
             raise _silence(where)
@@ -126,10 +126,10 @@ def _silence(where: Address) -> ReplayerError:
 
 
 class Wait:
-    """A wait for a server: between `begin` and `end`, or inside a `with` block.
+    """A wait for an answer of a server: between `begin` and `end`, or inside a `with` block.
 
-    Its descriptor becomes readable when the server goes silent, so that code can wait for other
-    events as well; `raise_silence` raises the error then.
+    If the server no longer answers, the descriptor `fileno` becomes readable, so that code can wait
+    for other events as well; `raise_silence` then raises the error.
     """
 
     def __init__(self, where: Address) -> None:
@@ -154,11 +154,11 @@ class Wait:
         self.since = time.monotonic()
 
     def fileno(self) -> int:
-        """Return a descriptor that becomes readable when the server goes silent."""
+        """Return a descriptor that becomes readable when the server no longer answers."""
         return self._pipe[0]
 
     def raise_silence(self) -> None:
-        """Raise ReplayerError if the server is silent."""
+        """Raise ReplayerError if the watchdog found that the server does not answer."""
         check(self.where)
 
     def tell(self) -> None:

@@ -1,7 +1,7 @@
 """Interfaces of connections for measured work: they send without waiting for the answer.
 
-A wire of engines/wires may have classes with these interfaces.  This module imports little, because
-worker processes load it.
+The module of a database protocol in engines/wires may have classes with these interfaces.  This
+module imports little, because worker processes load it.
 """
 
 import select
@@ -19,7 +19,7 @@ _AGAIN = frozenset({"40P01", "40001", "1213", "1205"})
 
 @dataclass(frozen=True, slots=True)
 class DriverStatement:
-    """One statement on one table, in the form that the driver takes."""
+    """One statement of a load on one table; its text has the parameters in the driver's form."""
 
     kind: str
     text: str
@@ -34,7 +34,7 @@ class DriverStatement:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """The wire format of a parameter, which is an integer of 8 bytes."""
+    """The bytes of a parameter, which is an integer of 8 bytes: its byte order and a prefix."""
 
     order: Literal["<", ">"]
     prefix: bytes = b""
@@ -43,7 +43,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class SessionLogin:
-    """The login of a captured session, whose connection a replay makes again."""
+    """Properties of a captured session, with which a replay logs in again."""
 
     application: str = ""
     settings: Sequence[tuple[str, str]] = field(default=())
@@ -65,7 +65,10 @@ class ConnectionGone(ReplayerError):
 
 
 class Refused(Exception):
-    """No connection was made; `passing` is true if another attempt may succeed a little later."""
+    """The error for an attempt to connect that failed.
+
+    `passing` is true if another attempt may succeed a little later.
+    """
 
     def __init__(self, why: str, *, passing: bool) -> None:
         super().__init__(why)
@@ -80,7 +83,7 @@ class WireSession(Protocol):
     """SQLSTATE of the last complete answer; "" if it has no error."""
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Prepare the statements; later calls name them by their index."""
+        """Prepare the statements; `send_prepared` then refers to each by its index in this list."""
         ...
 
     def fileno(self) -> int:
@@ -88,7 +91,7 @@ class WireSession(Protocol):
         ...
 
     def send_prepared(self, place: int, payload: bytes) -> None:
-        """Send prepared statement number `place`; `payload` are its packed parameters.
+        """Send the prepared statement with the index `place`; `payload` are its packed parameters.
 
         Raises ConnectionGone.
         """
@@ -112,7 +115,7 @@ class WireSession(Protocol):
 
 
 class WireConnection(WireSession, Protocol):
-    """The interface of a connection for a replay; replayer writes and reads its protocol itself."""
+    """The interface of a connection for a replay; it writes and reads the protocol itself."""
 
     fd: int
     prepared: dict[bytes, int]
@@ -139,19 +142,22 @@ class WireConnection(WireSession, Protocol):
         ...
 
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
-        """Send a message; `flush` sends the bytes that the socket does not take at once.
+        """Send the bytes `whole`; those that the socket does not take at once are left for `flush`.
 
-        `extended` is True for messages of PostgreSQL's extended query protocol.  With `in_order`,
-        the order of the rows counts in `hash`.  Raises ConnectionGone.
+        `extended` is True for messages of PostgreSQL's extended query protocol.  `in_order` is True
+        if `hash`, the hash of the answer's rows, is to depend on their order.  Raises
+        ConnectionGone.
         """
         ...
 
     def execute(
         self, name: bytes, place: int, text: bytes, ending: bytes, *, in_order: bool
     ) -> None:
-        """Execute a named statement; prepare it first if necessary.  Raises ConnectionGone.
+        """Execute the prepared statement `name`.  Raises ConnectionGone.
 
-        `place` identifies its `text`; `ending` comes from the wire's `encode_values`.
+        If the connection has not prepared it yet, `text` is prepared first; `place` is the number
+        that identifies this text.  `ending` has the values, as `encode_values` of the wire (the
+        module of the protocol) packs them.
         """
         ...
 

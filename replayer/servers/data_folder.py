@@ -74,7 +74,7 @@ class DataFolder:
             return None
 
     def replayers(self) -> bool:
-        """Return whether the folder has a marker that can be read and trusted."""
+        """Return whether the folder has replayer's marker, and no other user can have made it."""
         try:
             return self.marker() is not None
         except Impossible:
@@ -105,7 +105,7 @@ class DataFolder:
             data.replace(name, text, 0o600, user)
 
     def add_to_data(self, name: str, line: str, user: User | None) -> None:
-        """Add a line to a file in the data directory, owned by the server's user."""
+        """Add a line to a file in the data directory; the server's user owns that file."""
         with self._own() as folder, folder.below(self.data.name) as data:
             text = data.read(name, os.geteuid() if user is None else user.uid)
             data.replace(name, f"{text}\n{line}\n", 0o600, user)
@@ -323,13 +323,16 @@ def standard(engine: str, major: int, init: Mapping[str, str]) -> Path:
 
 
 def every() -> list[DataFolder]:
-    """Return all existing data folders that replayer made, also by --data-dir, sorted by path."""
+    """Return all existing data folders that replayer made, sorted by path.
+
+    Folders outside replayer's own folder, which a user gave with --data-dir, are included.
+    """
     inside = {path for path in _inside().glob("*") if path.is_dir() and not path.is_symlink()}
     return [DataFolder(path) for path in sorted({*inside, *_outside()})]
 
 
 def _outside() -> Iterator[Path]:
-    """Yield the recorded data folders that are outside replayer's own folder.
+    """Yield the data folders that `_remember` recorded: those outside replayer's own folder.
 
     The record of a folder that no longer has a trusted marker is removed.
     """

@@ -38,7 +38,10 @@ class Thing(NamedTuple):
 
 
 def refuse_unknown(engine: Engine) -> None:
-    """Raise Impossible if the engine has no verbs to list and remove replayer's objects."""
+    """Raise Impossible if replayer cannot list and remove its objects on servers of this engine.
+
+    The engine then has no SQL files (verbs) for that.
+    """
     if engine.verb(_RECORDED) is None:
         raise Impossible(
             f"what replayer made on {engine.title} is not removed by replayer: drop its database "
@@ -49,7 +52,7 @@ def refuse_unknown(engine: Engine) -> None:
 def recorded(database: Database) -> bool:
     """Return whether replayer has a list of its objects on this server.
 
-    Raises Skip for an engine without a verb for that.
+    Raises Skip for an engine that has no SQL file (verb) for this question.
     """
     return bool(database.value(_RECORDED))
 
@@ -61,7 +64,10 @@ def things(database: Database) -> list[Thing]:
 
 
 def others(database: Database) -> list[str]:
-    """Return the names of all objects in replayer's schema or database but the list itself."""
+    """Return the names of all objects in replayer's schema or database on this server.
+
+    The list of objects, which is in the same schema or database, is left out.
+    """
     return [row["name"] for row in database.execute(_OTHERS)]
 
 
@@ -76,7 +82,11 @@ def leave(database: Database) -> None:
 
 
 def facts(database: Database) -> dict[str, Fact]:
-    """Return the facts BYTES and NAMES; {} if nothing is left or the list cannot be read."""
+    """Return facts (name -> value) on the objects that replayer left on this server.
+
+    `BYTES` has their total size in bytes, `NAMES` a tuple of their names.  Returns {} if nothing is
+    left or if the list of objects cannot be read.
+    """
     try:
         if database.engine.verb(_THINGS) is None or not recorded(database):
             return {}

@@ -65,7 +65,7 @@ class _Process(NamedTuple):
 
     @property
     def is_of_here(self) -> bool:
-        """Return whether the process shares the boot and process id namespace of this one."""
+        """Return whether the process runs in this process's boot and process id namespace."""
         return self.place == _place()
 
     @property
@@ -106,10 +106,12 @@ class _Holder(NamedTuple):
 
 
 def take(database: Database, *, alone: bool, why: str = _MEASURED) -> None:
-    """Take the lock of the whole server if `alone`, else of its database if the engine can.
+    """Take replayer's lock on the server, so that no other replayer uses it meanwhile.
 
-    If the process that holds the lock has ended, its session is ended too.  Raises Impossible if
-    the lock stays held; the message names the holder and ends with `why`, a reason to wait for it.
+    The whole server is locked if `alone`, or if the engine cannot lock a database.  Otherwise only
+    the database of this connection is locked.  If the process that holds the lock has ended, its
+    session is ended too.  Raises Impossible if the lock stays held; the message names the holder
+    and ends with `why`, a reason to wait for it.
     """
     verb = _LOCK
     if not alone and database.engine.verb(_LOCK_DATABASE) is not None:
@@ -133,13 +135,17 @@ def take(database: Database, *, alone: bool, why: str = _MEASURED) -> None:
 
 
 def hold(database: Database) -> None:
-    """Record this process as the lock's holder, on a server whose sessions have no name."""
+    """Record this process as the lock's holder on the server, if the engine can do that.
+
+    An engine has an SQL file (verb) for that if its sessions have no name, by which the holder
+    could be identified.
+    """
     if database.engine.verb(_HOLD) is not None:
         database.execute(_HOLD, holder=_own_name())
 
 
 def release(database: Database) -> None:
-    """Release the lock at once, if the engine has a verb for that.
+    """Release the lock at once, if the engine has an SQL file (verb) for that.
 
     The lock would end with its session, but a pooler may keep the session open for longer.
     """
@@ -149,9 +155,10 @@ def release(database: Database) -> None:
 
 
 def is_lost(asking: Database, session: int) -> bool:
-    """Return whether `session` certainly no longer holds the lock.
+    """Return True if the server reports that the session with the id `session` has lost the lock.
 
-    `asking` is another connection to the server.  Returns False if the engine cannot list holders.
+    `asking` is another connection to the same server.  Returns False if the session has the lock,
+    or if the engine cannot list the lock's holders.
     """
     verb = asking.engine.verb(_HOLDER)
     if verb is None:
@@ -202,7 +209,7 @@ def _taken(database: Database, verb: VerbName) -> bool:
 
 
 def _held_by(database: Database) -> _Holder | None:
-    """Return the lock's holder; None if no session holds it, or the server does not show that."""
+    """Return the session that has the lock; None if none has it or the server does not show it."""
     if database.engine.verb(_HOLDER) is None:
         return None
     try:
@@ -226,9 +233,11 @@ def _held_by(database: Database) -> _Holder | None:
 
 
 def _removed(database: Database, holder: _Holder | None) -> tuple[str, float]:
-    """End the session of a holder whose process has ended.
+    """End the session that holds the lock, if the process behind it has ended.
 
-    Return the error if the server refused that ("" if not), and the seconds to wait for the lock.
+    Returns an error text and the seconds for which the caller should try to get the lock.  The text
+    is "" unless the server refused to end the session.  The seconds are 0 if it is useless to
+    wait, because the holder still runs, is not known, or could not be ended.
     """
     process = holder.process if holder else None
     if holder is None or process is None:
@@ -248,7 +257,11 @@ def _removed(database: Database, holder: _Holder | None) -> tuple[str, float]:
 
 
 def _is_there(before: _Holder | None, now: _Holder | None) -> bool:
-    """Return whether another session has the lock `now`, or the same one sent a heartbeat."""
+    """Return whether the holder of the lock is alive, from two readings: `before` and `now`.
+
+    This is so if the lock passed to another session, or if the same session sent a heartbeat in
+    between.  Returns False if one of the two readings found no holder.
+    """
     if before is None or now is None:
         return False
     if before.session != now.session:
@@ -257,7 +270,11 @@ def _is_there(before: _Holder | None, now: _Holder | None) -> bool:
 
 
 def _advice(database: Database, holder: _Holder | None, refused: str) -> str:
-    """Return advice on the lock's holder, as the end of a sentence."""
+    """Return advice for the user on the holder of the lock, as the end of a sentence; "" for none.
+
+    `refused` is the server's error if it refused to end the session of a process that has ended, or
+    "".
+    """
     if refused:
         return f"; that process is gone, but its session could not be ended: {refused}"
     verb = database.engine.verb(_END)
@@ -268,7 +285,10 @@ def _advice(database: Database, holder: _Holder | None, refused: str) -> str:
 
 
 def _own_name() -> str:
-    """Return the session name of this process when it holds the lock; `_process` parses it."""
+    """Return the name that this process gives its session for the time in which it has the lock.
+
+    The name identifies the process; `_process` reads it back.
+    """
     pid = os.getpid()
     host = re.sub(r"[^\w.-]", "_", socket.gethostname(), flags=re.ASCII)[:_LONGEST_HOST] or "?"
     return f"replayer {pid}@{host} {_place()}.{_start(pid)}"
@@ -280,7 +300,7 @@ def _process(name: object) -> _Process | None:
 
 
 def _place() -> str:
-    """Return a digest that identifies this boot of this machine and the process id namespace."""
+    """Return a hash that identifies this boot of this machine and the process id namespace."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the link's text is not a path
     return blake2b(f"{boot} {space}".encode(), digest_size=4).hexdigest()

@@ -25,9 +25,10 @@ _PIECE = 1 << 20
 
 
 def marked(series: Series, server: Server) -> Series:
-    """Return the series with a mark for each event that the server logged during it.
+    """Return a copy of a time series with a mark for each event that the server logged during it.
 
-    The series of a server that replayer did not start is returned without new marks.
+    A mark has a time, a kind and a text.  The series is returned unchanged if replayer did not
+    start the server, or if the engine has no patterns for events.
     """
     data = server.data_directory() if server.kind == "private" else None
     keys = server.engine.spec.server.log_events
@@ -45,7 +46,10 @@ def marked(series: Series, server: Server) -> Series:
 
 
 def marks(log: Path, keys: LogEvents, began: datetime) -> Iterator[Mark]:
-    """Yield a mark for each event of a log; its time is in seconds since `began`, or negative."""
+    """Yield a mark (time, kind and text) for each event in the log file `log`.
+
+    The time is in seconds since `began`; it is negative for an event before that.
+    """
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -66,7 +70,10 @@ class LogEvent(NamedTuple):
 
 
 class Tail:
-    """A reader of the events that a private server adds to its log; other servers have none."""
+    """A reader of the new events in the log of a server, for calls at intervals.
+
+    It yields events of a private server only, which replayer started itself.
+    """
 
     def __init__(self, server: Server) -> None:
         """Begin at the current end of the server's log."""

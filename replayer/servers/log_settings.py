@@ -66,11 +66,11 @@ def statement(database: Database, name: str, value: str | None) -> str:
 def applied(
     chosen: Engine, url: URL, changes: Changes, say: Callable[[str], None]
 ) -> Iterator[None]:
-    """Apply logging settings for as long as the `with` block runs.
+    """Set the logging settings `changes` (name -> value) for as long as the `with` block runs.
 
-    At the end, each setting that could not be restored is reported.  Raises Impossible if another
-    replayer captures on the server, or if the user lacks the right; then all settings are as
-    before.
+    At the end, the earlier values are restored.  If that fails, the last argument is called with a
+    message, and the error is raised.  Raises Impossible if another replayer records statements on
+    the server, or if the user lacks the right; then all settings are as before.
     """
     _refuse_another(url)
     with asking(chosen, url) as database:
@@ -125,7 +125,7 @@ def _set(database: Database, changes: Mapping[str, str | None]) -> None:
 
 
 def _kept(database: Database) -> dict[str, str]:
-    """Return setting -> its present value, for settings that ALTER SYSTEM or SET GLOBAL changes.
+    """Return setting -> its present value, of those set by ALTER SYSTEM or SET GLOBAL.
 
     Raises Impossible if the user may not read them.
     """
@@ -142,9 +142,11 @@ def _without_right(database: Database, error: Denied) -> Impossible:
 def _give_back(
     chosen: Engine, url: URL, settings: Mapping[str, list[str | None]]
 ) -> tuple[list[str], list[str]]:
-    """Restore the settings that still have replayer's value.
+    """Restore the settings that still have the value which replayer set.
 
-    Return the names of the restored settings, and of those with any other value, which stay.
+    `settings` is name -> [value before, or None; replayer's value].  A setting that now has any
+    other value was changed by another user, and stays.  Returns the names of the restored settings,
+    and of those that stay.
     """
     with asking(chosen, url) as database:
         kept = _kept(database)

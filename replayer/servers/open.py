@@ -1,4 +1,4 @@
-"""Opening of the database server: a private one that replayer starts, or a remote one."""
+"""The way to a database server: a private one that replayer starts, or a remote one."""
 
 from __future__ import annotations
 
@@ -90,9 +90,10 @@ def _private(
 
 
 def _leftovers(folder: DataFolder) -> list[Note]:
-    """Return the journal's notes on servers that earlier replayers started on a data folder.
+    """Return the journal's notes on servers that earlier replayers started on this data folder.
 
-    The caller holds the folder's lock, so these replayers have ended.
+    A note is a file that records what has to be undone after a kill.  The caller holds the folder's
+    lock, so these replayers have ended.
     """
     return [n for n in journal.notes("server") if n.details.get("data") == str(folder.data)]
 
@@ -116,7 +117,8 @@ NOTES = frozenset({"server"})
 def recover(note: Note) -> str:
     """Stop the server that a killed replayer left, and return a short message on that.
 
-    Raises ReplayerError if the server cannot be stopped; then the note is kept.
+    `note` is the journal's record of that server.  It is removed if the server is stopped or its
+    folder is gone.  Raises ReplayerError if the server cannot be stopped; then the note is kept.
     """
     folder = DataFolder(note.path_of("data", _DATA).parent)
     if not folder.path.is_dir():

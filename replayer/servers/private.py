@@ -126,7 +126,10 @@ class PrivateServer:
             self._socket.close()
 
     def evict(self) -> str:
-        """Empty the server's buffers, and return how; raise Skip if that is not possible."""
+        """Empty the server's buffers, and return a text that names the method.
+
+        Raises Skip if that is not possible.
+        """
         with contextlib.closing(Database(self.engine, self.start())) as database:
             return protocol.evict(database)
 
@@ -147,7 +150,7 @@ class PrivateServer:
         return processes.cpu_seconds(self._process.pids(ended=True))
 
     def facts(self) -> EngineFacts:
-        """Return facts on the server, and every setting that is not its default."""
+        """Return the server's version, facts on it, and each setting that is not its default."""
         known = {
             "data.directory": str(self._folder.data),
             "server.programs": str(self.programs.folder),
@@ -157,7 +160,7 @@ class PrivateServer:
             return protocol.facts(database, self.kind, known)
 
     def read_last_words(self) -> str:
-        """Return the last important message in the server's log since its last start."""
+        """Return the last important message in the log since the server's start; "" if none."""
         return self._log.read_last_words()
 
     def list_leftovers(self) -> dict[str, Fact]:
@@ -174,9 +177,9 @@ class PrivateServer:
         return f"the database server went away ({how})" if how else ""
 
     def _checked(self, asked: Mapping[str, str]) -> dict[str, str]:
-        """Return a step's settings without initial ones, which the data directory already has.
+        """Return the settings `asked` without those that only a new data directory can have.
 
-        Raises Impossible for an initial setting with another value: it needs a new data directory.
+        Raises Impossible if such a setting has another value than in the existing data directory.
         """
         init, rest = settings.split(self._keys, self.version, asked)
         if any(self._init.get(name) != value for name, value in init.items()):
@@ -251,9 +254,10 @@ class PrivateServer:
         self._folder.forget_data(self._keys.pid_file)
 
     def _refusal(self, error: ReplayerError) -> ReplayerError:
-        """Return the error that the server did not start, with the setting that it refused.
+        """Return the error to raise after the server did not start; `error` is the failed attempt.
 
-        Impossible names that setting; without one, the error is a ReplayerError.
+        It is Impossible, with the setting's name, if the log names one that the server refused.
+        Otherwise it is a ReplayerError with the reason from the log.
         """
         messages = self._log.messages()
         why = self._log.find_reason(error)
@@ -291,8 +295,8 @@ def main_process(data: Path, server_programs: Programs, keys: ServerSpec) -> int
 def recover(note: Note) -> str:
     """Stop the server that a killed replayer left, and return a short message on that.
 
-    The caller holds the lock of its data folder.  A server that replayer did not start keeps
-    running.
+    `note` is the journal's record of the server.  The caller holds the lock of its data folder.  A
+    server that replayer did not start keeps running.
     """
     keys = _keys_of(note)
     data, bindir = Path(note.text("data")), Path(note.text("programs"))
@@ -312,7 +316,7 @@ def recover(note: Note) -> str:
 
 
 def _keys_of(note: Note) -> ServerSpec:
-    """Return the section [server] of the engine that a note names.
+    """Return the section [server] of engine.toml for the engine in a journal's note.
 
     Raises Untrusted if there is no such engine, or if replayer does not start its server.
     """

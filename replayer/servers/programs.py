@@ -48,9 +48,10 @@ class Programs:
 
 
 def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
-    """Return the programs described in [server] of engine.toml, from `bindir` if it is given.
+    """Return the server's programs, as [server] of engine.toml describes them.
 
-    Raises Impossible if there are none, they cannot run here, or they are too old.
+    They are searched in `bindir` only, if that is given.  Raises Impossible if there are none, they
+    cannot run here, or they are too old.
     """
     user = server_user(keys.users)
     if keys.guest:
@@ -74,9 +75,10 @@ def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
 
 
 def _guest(title: str, keys: ServerSpec, user: User | None, bindir: Path | None) -> Programs:
-    """Return the Python interpreter as the server program of a guest.
+    """Return the Python interpreter as the server program of a library, such as DuckDB.
 
-    Raises Impossible if the guest's library is not installed or too old, or if `bindir` is given.
+    Replayer itself serves such a library, in a Python process.  Raises Impossible if the library is
+    not installed or too old, or if `bindir` is given.
     """
     if bindir is not None:
         raise Impossible(f"{title} is a Python package, so that there is no folder of programs")
@@ -89,7 +91,11 @@ def _guest(title: str, keys: ServerSpec, user: User | None, bindir: Path | None)
 
 
 def _guest_version(title: str, name: str) -> str:
-    """Return the version of a guest's library; raise Impossible if it is not installed."""
+    """Return the version of the library that the module `name` of engines/guests uses.
+
+    Raises Impossible if the library is not installed or has no valid version.  `title` names the
+    engine in messages.
+    """
     guest = guests.load(name)
     refusal = f"no {title} can be used"
     try:
@@ -106,9 +112,10 @@ def _guest_version(title: str, name: str) -> str:
 
 
 def guest_command(keys: ServerSpec, data: Path, socket: Path, user: User | None) -> list[str]:
-    """Return the command that starts the server of a guest.
+    """Return the command with which replayer serves a library, such as DuckDB, in a Python process.
 
-    It serves the data directory `data` on a socket in the folder `socket`, and runs as `user`.
+    That process serves the data directory `data` on a socket in the folder `socket`.  It runs as
+    `user`; None means the user that runs replayer.
     """
     uid, gid = (os.geteuid(), os.getegid()) if user is None else (user.uid, user.gid)
     places = (data, socket / keys.socket_name, data / keys.pid_file)
@@ -116,9 +123,10 @@ def guest_command(keys: ServerSpec, data: Path, socket: Path, user: User | None)
 
 
 def word_of(keys: ServerSpec) -> str:
-    """Return a word that distinguishes a server's command line from other uses of the same program.
+    """Return a word by which a server's command line is recognised, "" if the program is enough.
 
-    It is "" for a program that is used for the server only.
+    A library is served by the Python interpreter, which has other uses too: so the command line of
+    its server must contain this word.
     """
     return _HOST if keys.guest else ""
 
@@ -154,11 +162,11 @@ def ordinary_user(names: Iterable[str]) -> User | None:
 
 
 def with_a_name(title: str, keys: ServerSpec, user: User | None) -> list[str]:
-    """Return the words before a command that give it a user name; [] if the user has a name.
+    """Return the beginning of a command that gives the user a name; [] if the user has one.
 
-    Some programs refuse a user id without an entry in /etc/passwd.  In a user namespace the id
-    gets another user's name, and the files that the program makes still belong to this user.
-    Raises Impossible if there is no other user, or no program `unshare`.
+    Some programs refuse to run as a user id without an entry in /etc/passwd.  Such a program is run
+    in a user namespace, where the id has the name of another user; its files still belong to the
+    user that runs replayer.  Raises Impossible if there is no other user, or no program `unshare`.
     """
     if user is not None or has_name(os.geteuid()):
         return []
@@ -173,7 +181,7 @@ def with_a_name(title: str, keys: ServerSpec, user: User | None) -> list[str]:
 
 
 def has_name(uid: int) -> bool:
-    """Return whether a user id has a name."""
+    """Return whether a user id has a name, which means an entry in the system's list of users."""
     try:
         pwd.getpwuid(uid)
     except KeyError:
@@ -182,7 +190,10 @@ def has_name(uid: int) -> bool:
 
 
 def blocked(path: Path, user: User | None) -> Path | None:
-    """Return the topmost folder of `path` and its parents that `user` cannot enter, else None."""
+    """Return the topmost folder, of `path` and its parents, that `user` cannot enter.
+
+    Returns None if the user can enter all of them.
+    """
     if _may(user, "-x", path):
         return None
     way = [*reversed(path.parents), path]
@@ -239,7 +250,7 @@ def _numbers(path: Path) -> list[int]:
 
 
 def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Programs:
-    """Return the programs of a folder; run the server program to learn its version.
+    """Return the programs in a folder; the server program is run to learn its version.
 
     Raises Impossible if a program is missing, is of another engine or is too old.
     """
@@ -267,7 +278,10 @@ def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Pro
 
 
 def _of_another(answer: str) -> Engine | None:
-    """Return the engine whose server prints such a version; None if no engine's does."""
+    """Return the engine of a server program; `answer` is the version that the program printed.
+
+    Returns None if this is the version of no known engine.
+    """
     fitting = []
     for name in assets.engines():
         # Another engine's error is not the one to report here.
@@ -280,7 +294,11 @@ def _of_another(answer: str) -> Engine | None:
 
 
 def _reachable(keys: ServerSpec, folder: Path, user: User | None) -> Path:
-    """Return a copy of the programs' folder that the server's user can reach."""
+    """Copy the Python package with the programs to a place that the server's user can reach.
+
+    Returns the copy of `folder`.  Raises Impossible if `folder` is not in such a package, or if the
+    user cannot reach the copy either.
+    """
     package = _package(keys)
     if package is None or not folder.is_relative_to(package):
         raise Impossible(

@@ -83,7 +83,10 @@ class Server(Protocol):
         ...
 
     def evict(self) -> str:
-        """Empty the server's own buffers, and return how; raise Skip if that is not possible."""
+        """Empty the server's own buffers, and return a text that names the method.
+
+        Raises Skip if that is not possible.
+        """
         ...
 
     def data_directory(self) -> Path | None:
@@ -109,18 +112,18 @@ class Server(Protocol):
         ...
 
     def facts(self) -> EngineFacts:
-        """Return facts on the server, and every setting that is not its default."""
+        """Return the server's version, facts on it, and each setting that is not its default."""
         ...
 
     def list_leftovers(self) -> Mapping[str, Fact]:
-        """Return facts on the objects that replayer leaves on a remote server after a run.
+        """Return facts (name -> value) on the objects that replayer leaves on a remote server.
 
         Returns {} for a private server.
         """
         ...
 
     def read_last_words(self) -> str:
-        """Return the last important message of the server, "" if it is not known."""
+        """Return the last important message in the server's log, "" if it is not known."""
         ...
 
     def describe_loss(self) -> str:
@@ -132,9 +135,10 @@ class Server(Protocol):
 
 
 def evict(database: Database) -> str:
-    """Empty a server's own buffers with its verb `evict`, and return how.
+    """Empty a server's own buffers, and return a text that names the method.
 
-    Raises Skip if the engine has no such verb, the right is missing, or some buffers stay.
+    The engine's SQL file `evict` does it.  Raises Skip if the engine has no such file, if the right
+    is missing, or if some buffers are in use and cannot be emptied.
     """
     verb = database.engine.needs(EVICT)
     where = database.engine.verb(BUFFERCACHE)
@@ -164,7 +168,10 @@ def prepare(database: Database) -> None:
 
 
 def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:
-    """Return facts that a server reports on a connection, together with the `known` facts."""
+    """Return the version, settings and facts that a server reports on a connection.
+
+    `known` are facts (name -> value) to add; `kind` is whether the server is private or remote.
+    """
     version = one_line(database.row(VERSION)["version"])
     newest = database.engine.spec.server.newest_tried
     extensions = database.engine.verb(_EXTENSIONS)

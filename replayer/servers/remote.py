@@ -85,9 +85,9 @@ class Remote:
         raise Skip("the server was not started by replayer, and is never stopped by it")
 
     def evict(self) -> str:
-        """Empty the server's buffers, and return how; raise Skip if that is not possible.
+        """Empty the server's buffers, and return a text that names the method.
 
-        The server's other clients only lose time by that.
+        The server's other clients only lose time by that.  Raises Skip if it is not possible.
         """
         with contextlib.closing(Database(self.engine, self._where)) as database:
             return protocol.evict(database)
@@ -108,7 +108,10 @@ class Remote:
         return self._family(folder_and_pid, ended=False)
 
     def cpu_seconds(self) -> processes.CpuSeconds:
-        """Return the CPU seconds of the server's processes, 0 if they are not on this machine."""
+        """Return the user and system CPU seconds of the server's processes since its start.
+
+        Both are 0 if the processes are not known on this machine.
+        """
         return processes.cpu_seconds(self._family(self._found(), ended=True))
 
     def locate(self, database: Database) -> None:
@@ -125,7 +128,7 @@ class Remote:
             self._facts = self._ask_facts(database)
 
     def facts(self) -> EngineFacts:
-        """Return facts on the server, and every setting that is not its default."""
+        """Return the server's version, facts on it, and each setting that is not its default."""
         if self._facts is None:
             with contextlib.closing(Database(self.engine, self._where)) as database:
                 self._facts = self._ask_facts(database)
@@ -145,7 +148,7 @@ class Remote:
         return protocol.facts(database, self.kind, known)
 
     def list_leftovers(self) -> dict[str, Fact]:
-        """Return facts on the objects that replayer made on the server; {} if not known."""
+        """Return facts (name -> value) on replayer's objects on the server; {} if not known."""
         try:
             with contextlib.closing(Database(self.engine, self._where)) as database:
                 return leftovers.facts(database)
@@ -153,9 +156,10 @@ class Remote:
             return {}
 
     def describe_loss(self) -> str:
-        """Return a text if the run's lock was lost; "" if not, or if the server does not answer.
+        """Return a message if this run no longer has the lock on the server; "" if it has.
 
-        Without the lock another run could begin, and both would measure each other.
+        Also returns "" if the server does not answer.  Without the lock another run could begin,
+        and both would measure each other.
         """
         if self._lock is None or self.lock_answers is None:
             return ""
@@ -187,9 +191,9 @@ class Remote:
         return processes.family(folder_and_pid[1], ended=ended)
 
     def _found(self, database: Database | None = None) -> tuple[Path, int] | None:
-        """Return the data directory and the main process's id (0 if unknown), or None.
+        """Return the data directory and the main process's id (0 if unknown) of the server.
 
-        None means that they are not proven to be on this machine.  For the proof, the server
+        Returns None if they are not proven to be on this machine.  For the proof, the server
         reports the path of its data and the content of one file that no other server has, and that
         file is read here: the path alone may exist on several hosts.  The server is asked only at
         the first call, over `database` if that is given.
@@ -230,7 +234,11 @@ class Remote:
 
 
 def _process(row: Mapping[str, Any], folder: Path) -> int:
-    """Return the main process's id, by the server or its pid file in `folder`; 0 if unknown."""
+    """Return the id of the server's main process; 0 if it is not known.
+
+    `row` is the server's answer: it has the id, or the name of the pid file in the data directory
+    `folder`.
+    """
     process = row["process"]
     if process is None and row.get("pid_file"):
         with contextlib.suppress(OSError):
@@ -255,9 +263,9 @@ class Whereabouts(NamedTuple):
 
 
 def whereabouts(engine: Engine, text: str) -> Whereabouts:
-    """Return whether the data of the server at a URL is on this machine; change nothing there.
+    """Return a Whereabouts: whether the data of the server at a URL is on this machine.
 
-    The user is not asked for a password.
+    Nothing is changed on the server, and the user is not asked for a password.
     """
     try:
         server = located(engine, text)
@@ -329,10 +337,10 @@ def connected(
 def emptying(
     engine: Engine, text: str, *, ask: Callable[[str], str] | None = None
 ) -> Iterator[Database | None]:
-    """Yield a connection to the database with replayer's objects, locked for this replayer.
+    """Yield a connection to the database that contains replayer's objects, to remove them.
 
-    Nothing is created.  Yields None, without a lock, if the server has no list of objects that
-    replayer made.  Raises Impossible as `connected` does.
+    The lock keeps other replayers out meanwhile.  Nothing is created.  Yields None, without a lock,
+    if the server has no list of objects that replayer made.  Raises Impossible as `connected` does.
     """
     with _identified(engine, text, ask=ask, begin=True) as database:
         engine, url = database.engine, database.url
@@ -356,10 +364,10 @@ def emptying(
 
 
 def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> list[Row]:
-    """Return the special rights that the engine's verbs need, for the user in the URL.
+    """Return the special rights that replayer's SQL for this engine needs, for the user in the URL.
 
-    Each row has `verb`, `what` the right is for, `allowed`, and `grants`: how to get the right.
-    Nothing is created or changed.  Raises Impossible as `connected` does.
+    Each row has `verb` (the SQL file), `what` the right is for, `allowed`, and `grants`: how to get
+    the right.  Nothing is created or changed.  Raises Impossible as `connected` does.
     """
     with _identified(engine, text, ask=ask) as database:
         try:
@@ -385,7 +393,7 @@ def identified(
 
 
 def located(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> Remote:
-    """Return the server at a URL without a lock, after it was asked where its data is.
+    """Return the server at a URL, and whether its data is on this machine; nothing is locked.
 
     Nothing is created or changed. Raises Impossible as `connected` does.
     """
@@ -404,11 +412,12 @@ def _identified(
     query: Mapping[str, str] | None = None,
     begin: bool = False,
 ) -> Iterator[Database]:
-    """Yield a connection to the server at a URL; its `engine` is the server's, with its version.
+    """Yield a connection to the server at a URL; its `engine` is the one that the server reports.
 
-    If `begin`, the engine's first statements are executed on this connection.  That is done after
-    the check that no pooler is in between: there the statements' settings would stay on sessions
-    that other clients get next.
+    That engine also has the server's major version.  `query` is added to the URL.  If `begin`, the
+    engine's first statements (its [connect] in engine.toml) are executed, but only after the check
+    that no pooler is in between: a pooler would pass the session, with the settings that these
+    statements made, to other clients.
     """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
     url = url.update_query_dict(dict(query or {}))
@@ -432,7 +441,10 @@ def _identified(
 
 
 def _claimed(database: Database, *, alone: bool) -> Remote:
-    """Lock the server for this replayer, make replayer's schema on it, and return the server."""
+    """Lock the server for this replayer, make replayer's schema on it, and return the server.
+
+    Without `alone`, only the database is locked, if the engine can do that.
+    """
     engine, url = database.engine, database.url
     _refuse_foreign(database)
     lock.take(database, alone=alone)
@@ -454,7 +466,7 @@ def _full_title(database: Database) -> str:
 
 
 def _opened(engine: Engine, url: URL, ask: Callable[[str], str] | None, title: str) -> Database:
-    """Return a new connection, without executing the engine's first statements on it.
+    """Return a new connection, on which the first statements of engine.toml are not executed yet.
 
     `title` names the server in messages.  If the URL has no password and the server requires one,
     `ask` is called with a question and returns the password.  Raises Impossible if `ask` is None
@@ -474,10 +486,10 @@ def _opened(engine: Engine, url: URL, ask: Callable[[str], str] | None, title: s
 
 
 def _recognised(database: Database, others: list[Engine]) -> Engine:
-    """Return the engine of `others` that the server reports to be.
+    """Return the one of the engines `others` that the server itself reports to be.
 
-    Without `others`, it is the connection's own engine.  Raises Impossible if the server reports to
-    be none of them.
+    If `others` is empty, returns the engine of the connection without a question to the server.
+    Raises Impossible if the server reports to be none of them.
     """
     engine = database.engine
     answers: dict[str, str] = {}
@@ -501,14 +513,15 @@ def _recognised(database: Database, others: list[Engine]) -> Engine:
 
 
 def _refuse_pool(database: Database) -> None:
-    """Raise Impossible if a pooler may give each transaction another session of the server.
+    """Raise Impossible if the connections go through a pooler that does not keep sessions apart.
 
-    Two connections ask for the process of their session, a few times.  If one of them changes its
-    process, or both have the same one, there is such a pooler.  A pooler that keeps one session
-    for each client is accepted.
+    Such a pooler (a program between client and server) may execute each transaction in another
+    session.  For the test, two connections ask for the server process of their session, a few
+    times.  If one of them changes its process, or both have the same one, there is such a pooler.
+    A pooler that keeps one session for each client is accepted.
 
-    No setting may be made on the connection before this check: it would stay on sessions that other
-    clients get next.
+    No setting may be made on the connection before this check: it would stay on sessions that
+    other clients get next.
     """
     verb = database.engine.verb(_BACKEND)
     if verb is None or database.value(verb) == database.announced_process():
@@ -526,7 +539,10 @@ def _refuse_pool(database: Database) -> None:
 
 
 def _answer(database: Database, statement: str) -> str:
-    """Return a server's description of itself; "" if it does not know the statement."""
+    """Return the first value that a statement returns, as one line; it describes the server.
+
+    Returns "" if the server refuses the statement or returns no row.
+    """
     try:
         rows = database.query(statement)
     except ReplayerError:

@@ -18,7 +18,7 @@ class ServerLog(NamedTuple):
     keys: ServerSpec
 
     def messages(self) -> list[str]:
-        """Return the lines without their time stamps; [] if there is no log."""
+        """Return the log's messages, one for each line, without time stamps; [] without a log."""
         try:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -28,7 +28,10 @@ class ServerLog(NamedTuple):
         return [line for line in lines if line]
 
     def read_last_words(self) -> str:
-        """Return the last important message, or the last of any kind; "" if there is none."""
+        """Return the last message that the engine counts as important.
+
+        Without an important one, returns the last message of any kind; "" if there is no message.
+        """
         messages = self.messages()
         return (self._important(messages) or messages or [""])[-1]
 

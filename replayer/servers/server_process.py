@@ -1,4 +1,4 @@
-"""The processes of a private server: started, written down in the journal, and ended."""
+"""The processes of a private server: how they are started, recorded in the journal, and ended."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ class ServerProcess:
         return processes.family(main, ended=ended) if self.running() else []
 
     def explain_loss(self) -> str:
-        """Return how the server ended without a request; "" if it runs, or was not started."""
+        """Return a text on how the server ended although replayer did not stop it.
+
+        Returns "" if the server runs, or was not started.
+        """
         if not self._identity or self.running():
             return ""
         status = None if self._child is None else self._child.poll()
@@ -64,7 +67,10 @@ class ServerProcess:
         return self._log.find_end() or unknown
 
     def write_down(self) -> None:
-        """Record the server in the journal, before or after its start; drop the earlier record."""
+        """Record the server in the journal, so that the next replayer can stop it after a kill.
+
+        It may be called before and after the start: a new record replaces the earlier one.
+        """
         user = self._installed.user
         with signals.shield():
             before = self._note
@@ -80,7 +86,7 @@ class ServerProcess:
                 before.drop()
 
     def forget(self) -> None:
-        """Drop the journal's record of the server, after it was ended."""
+        """Remove the journal's record of the server, after the server was ended."""
         if self._note is not None:
             self._note.drop()
             self._note = None
@@ -153,7 +159,10 @@ class ServerProcess:
 
 
 def _ended(status: int) -> str:
-    """Return how a process ended unexpectedly, as text."""
+    """Return how a process ended unexpectedly, as text.
+
+    `status` is its exit status, or minus the number of the signal that killed it.
+    """
     if status < 0:
         return f"it was killed by {signals.name_of(-status)}"
     return f"it ended with status {status}"

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 class ServerSocket:
-    """The folder with the server's socket, with a note in the journal as long as it exists."""
+    """The private folder with the server's socket, and the connections through that socket.
+
+    As long as the folder exists, the journal has a record of it: after a kill, the next replayer
+    removes the folder.
+    """
 
     def __init__(self, engine: Engine, server_programs: Programs, title: str) -> None:
         self.folder: Path | None = None
@@ -32,19 +36,19 @@ class ServerSocket:
         """The wire and the connection by which the watchdog asks the server."""
 
     def make(self) -> None:
-        """Make the folder, unless there is one."""
+        """Make the folder for the socket, unless it was made before."""
         if self.folder is None:
             # A signal is handled only when both are stored where `close` finds them.
             with signals.shield():
                 self.folder, self._note = socket_folder.make(self._keys, self._programs)
 
     def empty(self) -> None:
-        """Remove the socket of a killed server."""
+        """Remove the socket that a killed server left in the folder."""
         if self.folder is not None:
             socket_folder.empty(self.folder)
 
     def close(self) -> None:
-        """Remove the folder."""
+        """Remove the folder with the socket, and its record in the journal."""
         if self.folder is not None:
             socket_folder.remove(self.folder)
             self.folder = None

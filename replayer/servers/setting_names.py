@@ -43,10 +43,11 @@ def _begins_one(name: str, known: Iterable[str]) -> bool:
 def refuse_mistyped_before(
     title: str, keys: ServerSpec, bindir: Path | None, names: Iterable[str]
 ) -> None:
-    """Raise NotFound as `refuse_mistyped` does, before any program is copied.
+    """Raise NotFound for a mistyped name as `refuse_mistyped` does, but at an earlier time.
 
-    The settings are listed by the first installed programs that the server's user can reach without
-    a copy.
+    The server's programs may have to be copied to a place that the server's user can reach.  This
+    check comes before that: it uses the first installed programs that need no copy.  If there are
+    none, it does nothing.
     """
     user = programs.server_user(keys.users)
     for folder in programs.folders(keys, bindir):

@@ -12,12 +12,12 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 def split(
     keys: ServerSpec, major: int, asked: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the settings for making a data directory, and all other settings.
+    """Divide settings into those for making a data directory (initial settings) and all others.
 
-    Each is name in lower case -> value.
+    Returns both as name in lower case -> value.
 
     Raises Impossible for an invalid name, a value of several lines, or a setting that replayer sets
-    itself; NotFound for an initial setting or a value of it that does not exist.
+    itself; NotFound if an initial setting cannot have this value.
     """
     init: dict[str, str] = {}
     rest: dict[str, str] = {}
@@ -38,9 +38,11 @@ def split(
 
 
 def init_arguments(keys: ServerSpec, init: Mapping[str, str], major: int) -> list[str]:
-    """Return the arguments for making a data directory with these initial settings.
+    """Return the arguments of the program that makes a data directory, for these initial settings.
 
-    `<choice>.NN` in engine.toml replaces `<choice>` from major version NN on.
+    engine.toml lists the arguments for each value that an initial setting may have.  Its entry
+    `<value>.NN` replaces the entry `<value>` from major version NN on.  Raises NotFound for a value
+    without an entry.
     """
     arguments: list[str] = []
     for name, value in init.items():
@@ -58,7 +60,10 @@ def init_arguments(keys: ServerSpec, init: Mapping[str, str], major: int) -> lis
 
 
 def standard(keys: ServerSpec, major: int, memory_bytes: int) -> dict[str, str]:
-    """Return replayer's default settings for a version, on a machine with `memory_bytes`."""
+    """Return replayer's default settings (name -> value) for a server of the major version `major`.
+
+    Some depend on the machine's memory, which is `memory_bytes`.
+    """
     return {
         name: setting.text(memory_bytes)
         for name, setting in keys.settings.items()
@@ -67,12 +72,15 @@ def standard(keys: ServerSpec, major: int, memory_bytes: int) -> dict[str, str]:
 
 
 def fixed(keys: ServerSpec, words: Mapping[str, object]) -> dict[str, str]:
-    """Return the settings that users cannot change; `words` are the values for words in braces."""
+    """Return the settings (name -> value) that replayer sets itself and users cannot change.
+
+    `words` are the values that replace words in braces, such as `{data}`.
+    """
     return {name: value.format(**words) for name, value in keys.fixed.items() if value is not None}
 
 
 def text(keys: ServerSpec, settings: Mapping[str, str]) -> str:
-    """Return the contents of the settings file."""
+    """Return the contents of the server's settings file with these settings."""
     file = keys.settings_file
     lines = [file.head] if file.head else []
     for name, value in settings.items():
@@ -82,9 +90,10 @@ def text(keys: ServerSpec, settings: Mapping[str, str]) -> str:
 
 
 def named_in(lines: list[str], names: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first setting of `names` that a message names, and that message; None if none.
+    """Return the first setting, of those in `names`, that one of a server's messages mentions.
 
-    `lines` are a server's messages.
+    `lines` are the messages.  Returns the setting's name and that message; None if no message
+    mentions any of the settings.
     """
     for name in names:
         for line in lines:

@@ -44,7 +44,7 @@ _RELEASE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An installed server: [server] of its engine.toml, its data, programs and user."""
+    """An installed server: [server] of its engine.toml, and its data, programs and user."""
 
     keys: ServerSpec
     data: Path
@@ -87,9 +87,9 @@ class Installation:
 def end(server: Installation, identity: str) -> None:
     """Stop a server; wait until all its processes and its shared memory are gone.
 
-    `identity` is the journal's identity of the main process; "" if not known.  Only processes that
-    run a program of this installation, as its user and on its data directory, get a signal.  Raises
-    ReplayerError if a process cannot be ended.
+    `identity` identifies the main process, as the journal recorded it; "" if not known.  Only
+    processes that run a program of this installation, as its user and on its data directory, get a
+    signal.  Raises ReplayerError if a process cannot be ended.
     """
     ending = _Ending(server)
     while left := server.processes():
@@ -119,7 +119,7 @@ def end_child(child: shell.Conversation, asked_by: Sequence[str], *, after: floa
 
 
 class _Ending:
-    """The state of the stopping of one server."""
+    """The progress of stopping one server: the signals sent so far, and the times."""
 
     def __init__(self, server: Installation) -> None:
         self._server = server
@@ -203,7 +203,7 @@ class _Ending:
 
 
 class _Work:
-    """Activity of processes: whether they use a CPU, read or write, or wait for a disk."""
+    """The activity of processes: whether they use a CPU, read or write, or wait for a disk."""
 
     def __init__(self) -> None:
         self._looked = 0.0
@@ -211,7 +211,10 @@ class _Work:
         self._since = time.monotonic()
 
     def idle_seconds(self, pids: Sequence[int]) -> float:
-        """Return the seconds since the last activity; measured anew a few times a second."""
+        """Return the seconds since the last activity of the processes.
+
+        The activity is measured again a few times a second, at most.
+        """
         now = time.monotonic()
         if now - self._looked >= _LOOK:
             self._looked = now

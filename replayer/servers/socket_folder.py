@@ -1,4 +1,7 @@
-"""The private folder of a server's socket: it has a short random name, for the server's user."""
+"""The private folder of a server's socket.
+
+It has a short random name, and belongs to the user that runs the server.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,9 @@ _LIMIT = 108
 
 
 def make(keys: ServerSpec, server: Programs) -> tuple[Path, Note]:
-    """Make the folder, give it to the server's user, and record it in a note.
+    """Make the folder, give it to the server's user, and record it in the journal.
 
+    Returns its path and the journal's note, with which a later replayer removes it after a kill.
     Raises Impossible if it cannot be made at any place, with the reason for each place.
     """
     refusals = []
@@ -106,7 +110,10 @@ def recover(note: Note) -> str:
 
 
 def listens(folder: Path | None, name: str) -> bool:
-    """Return whether a process listens on the socket `name`; True if `folder` is None."""
+    """Return whether a process listens on the socket `name` in a folder.
+
+    Returns True, without a check, if `folder` is None.
+    """
     if folder is None:
         return True
     with socket.socket(socket.AF_UNIX) as end:

@@ -32,7 +32,7 @@ class GuestColumn(NamedTuple):
 
 
 class GuestRows(NamedTuple):
-    """The result of one statement.
+    """The result of one statement: its columns, and its rows with cells as text.
 
     `columns` is empty if the statement has no result set.  A query without rows still has columns.
     """
@@ -42,14 +42,14 @@ class GuestRows(NamedTuple):
 
 
 def show_cell(cell: object) -> str | None:
-    """Return a value as PostgreSQL writes it in a row; None for NULL."""
+    """Return the text of a value in the form that PostgreSQL sends; None for NULL."""
     if cell is None:
         return None
     return ("t" if cell else "f") if isinstance(cell, bool) else str(cell)
 
 
 class GuestSession(Protocol):
-    """One connection to the library; it is used by one thread, except `interrupt`."""
+    """A session of the library; one thread uses it, but any thread may call `interrupt`."""
 
     def execute(self, statement: str) -> GuestRows:
         """Execute one statement without parameters; raise the library's error if it fails."""
@@ -65,19 +65,19 @@ class GuestSession(Protocol):
 
 
 class OpenGuest(Protocol):
-    """The library with its data open."""
+    """The database library after it has opened its data; it makes sessions."""
 
     def connect(self) -> GuestSession:
         """Return a new session."""
         ...
 
     def close(self) -> None:
-        """Close the data; everything is on its way to the disk on return."""
+        """Close the data; on return, the library has written all of it to the operating system."""
         ...
 
 
 class Guest(Protocol):
-    """A guest's module."""
+    """The interface of a guest's module; a guest is an engine that is a library in a process."""
 
     PACKAGE: str = ""
     """The pip package whose version is the engine's; "" if the guest has its own `get_version`."""

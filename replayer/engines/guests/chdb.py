@@ -50,7 +50,7 @@ def open(data: Path, settings: Mapping[str, str]) -> OpenGuest:  # noqa: A001 - 
 
 
 class _Folder:
-    """The open folder; its first connection keeps it open."""
+    """The open folder with the data; one connection stays open and keeps the folder open."""
 
     def __init__(self, path: str, settings: Mapping[str, str]) -> None:
         self._path = path
@@ -74,7 +74,7 @@ class _Session:
         self._connection = connection
 
     def execute(self, statement: str) -> GuestRows:
-        """Execute a statement; without a result set, the result has no columns."""
+        """Execute a statement; return its result, without columns if it has no result set."""
         lines = self._connection.query(statement, _FORMAT).bytes().decode().splitlines()
         if len(lines) < 2:
             return GuestRows()

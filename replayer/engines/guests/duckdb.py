@@ -46,7 +46,7 @@ def open(data: Path, settings: Mapping[str, str]) -> OpenGuest:  # noqa: A001 - 
 
 
 class _File:
-    """The open file."""
+    """The open database file."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -65,7 +65,7 @@ class _Session:
         self._connection = connection
 
     def execute(self, statement: str) -> GuestRows:
-        """Execute a statement; without a result set, the result has no columns."""
+        """Execute a statement; return its result, without columns if it has no result set."""
         done = self._connection.execute(statement)
         columns = [GuestColumn(one[0], _kind(str(one[1]))) for one in (done.description or ())]
         rows = done.fetchall() if columns else ()

@@ -6,7 +6,10 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 
 class InProcessDialect(PGDialect_psycopg):
-    """PostgreSQL's dialect without its queries on connecting, which a guest could not answer."""
+    """PostgreSQL's dialect without the queries that it executes when it connects.
+
+    They ask for properties of PostgreSQL, which other database libraries do not have.
+    """
 
     supports_statement_cache = True
 

@@ -103,7 +103,7 @@ def refuse(code: str, text: str, *, severity: str = "ERROR") -> bytes:
 
 
 def answer(found: GuestRows) -> Iterator[bytes]:
-    """Yield the bytes of the answer with a statement's result, in several pieces."""
+    """Yield the bytes of the messages that answer a query with its result, in several pieces."""
     if not found.columns:
         yield _message(b"C", b"OK\0")
         return

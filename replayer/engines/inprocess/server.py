@@ -40,7 +40,7 @@ _GOODBYE_SECONDS = 5.0
 
 
 class ServedFiles(NamedTuple):
-    """The files that a server process uses."""
+    """The data directory, the socket and the pid file of a server process."""
 
     data: Path
     """The data directory, which exists already."""
@@ -49,9 +49,9 @@ class ServedFiles(NamedTuple):
 
 
 def serve(name: str, places: ServedFiles, uid: int, gid: int) -> int:
-    """Serve the guest `name` until SIGTERM, or until the parent process is gone.
+    """Serve the database library of the module `name` in engines/guests.
 
-    Return the exit status.
+    It ends at SIGTERM, or when the parent process is gone.  Returns the exit status.
     """
     caller = os.getppid()
     guest = guests.load(name)
@@ -73,7 +73,10 @@ def serve(name: str, places: ServedFiles, uid: int, gid: int) -> int:
 
 
 def _check_members(guest: Guest, found: object, face: type, what: str) -> None:
-    """Raise TypeError, with the guest's name, if an object lacks a member of the class `face`."""
+    """Raise TypeError if the object `found` of a guest lacks a member of the class `face`.
+
+    A guest is an engine that is a library.  `what` describes the object in the message.
+    """
     wanted = getattr(face, "_fields", None) or sorted(registry.members(face))
     missing = [name for name in wanted if not hasattr(found, name)]
     if missing:
@@ -84,10 +87,10 @@ def _check_members(guest: Guest, found: object, face: type, what: str) -> None:
 
 
 def _explain(error: Exception) -> str:
-    """Return an error of a guest as text, with the file and line if it is a mistake in the guest.
+    """Return an error as text; a mistake in the code of a guest is shown with its file and line.
 
-    A mistake is an error of Python itself, such as TypeError.  An error class of the library, or
-    RuntimeError or OSError, is about the statement.
+    A guest is an engine that is a library.  A mistake is an error of Python itself, such as
+    TypeError.  An error class of the library, or RuntimeError or OSError, is about the statement.
     """
     mistake = type(error).__module__ == "builtins" and not isinstance(error, RuntimeError | OSError)
     frames = traceback.extract_tb(error.__traceback__)
@@ -123,7 +126,10 @@ def _give_up_rights(uid: int, gid: int) -> None:
 
 
 def _settings(data: Path) -> dict[str, str]:
-    """Return the settings that replayer wrote; raise ValueError for any other line."""
+    """Return name -> value from the settings file in a data folder; replayer wrote that file.
+
+    Raises ValueError for a line that is not `name = 'value'`.
+    """
     settings = {}
     for line in (data / SETTINGS).read_text(encoding="utf-8").splitlines():
         found = _SETTING.fullmatch(line)
@@ -154,7 +160,7 @@ def _stopping() -> Iterator[int]:
 
 
 class _Server:
-    """The sessions of all clients."""
+    """The sessions of all clients of the in-process server."""
 
     def __init__(self, guest: Guest, opened: OpenGuest) -> None:
         self._guest, self._opened = guest, opened
@@ -219,7 +225,7 @@ class _Server:
         end.sendall(messages.READY)
 
     def _pieces(self, session: GuestSession, text: str) -> Iterator[bytes]:
-        """Yield the bytes of the answer to a statement; if it fails, the last are the error."""
+        """Yield the bytes of the answer to a statement; after a failure, an error comes last."""
         try:
             found = session.execute(text)
             _check_members(self._guest, found, guests.GuestRows, "what its execute returned")

@@ -31,7 +31,10 @@ DumpForm = Literal["plain", "archive", "folder"]
 
 
 class DumpLoader(NamedTuple):
-    """The program that loads a dump; it reads a dump that is a file from standard input."""
+    """The command that loads a dump into a database: names of the program, arguments, environment.
+
+    A dump that is a file is given to it on standard input.
+    """
 
     programs: tuple[str, ...]
     """Names of the program, the preferred one first."""
@@ -90,7 +93,10 @@ class Wire(Protocol):
         """
 
     def secure(self, query: Mapping[str, Any], host: str | None) -> dict[str, str]:  # noqa: ARG002
-        """Return parameters of a URL with which no other host can read the password."""
+        """Return URL parameters for a login in which no other host can read the password.
+
+        `query` are the parameters that the URL has.
+        """
         return {}
 
     def sleep_soundly(self, connection: Any) -> None:
@@ -103,41 +109,51 @@ class Wire(Protocol):
     # A wire with LANGUAGE has what follows, but for what its servers cannot do.
 
     def load_attempts(self) -> Callable[[str], ConnectionAttempt]:
-        """Load the driver; return the function that begins to connect, without blocking.
+        """Load the driver, and return the function that begins to connect, without blocking.
 
-        It takes the text of `make_conninfo`, and raises Refused if that fails at once.
+        It takes the text that `make_conninfo` returns, and raises Refused if that fails at once.
         """
 
     def make_conninfo(self, arguments: Mapping[str, Any], login: SessionLogin) -> str:
-        """Return a text with which the connection of a captured session begins.
+        """Return a text from which `load_attempts` connects, as the captured session `login` did.
 
         `arguments` are those of `open_connection`.
         """
 
     def encode_query(self, text: str) -> bytes:
-        """Return the message that executes a text."""
+        """Return the message of the protocol that executes an SQL text without parameters."""
 
     def encode_values(self, values: Sequence[str | None]) -> bytes:
-        """Return the end of a message that binds these values, as text, to a prepared statement."""
+        """Return these values, packed as the end of a message that executes a prepared statement.
+
+        The values are sent as text; None is NULL.
+        """
 
     def encode_bound(self, text: str, values: Sequence[str | None]) -> bytes:
-        """Return the messages that execute a text with its values once."""
+        """Return the messages of the protocol that execute an SQL text with parameters once.
+
+        `values` are the parameters as text; None is NULL.
+        """
 
     def encode_failure(self, sqlstate: str, *, begins: bool, ends: bool) -> bytes:
-        """Return the message after which a transaction is as if a statement had failed.
+        """Return a message that leaves the transaction in the state that a failed statement leaves.
 
-        `sqlstate` is the error of that statement.  `begins`: the statement began the transaction.
-        `ends`: it was the end of the transaction.
+        A replay sends it in place of a statement that failed with `sqlstate` in the capture.
+        `begins`: that statement began the transaction.  `ends`: it was the end of the transaction.
         """
 
     def is_by_others(self, sqlstate: str, seconds: float) -> bool:
-        """Return whether a statement that took so long was ended from outside.
+        """Return whether another session, a timeout or an operator ended a statement.
 
-        Another session, a timeout or an operator ended it: its error does not depend on the data.
+        Such an error does not depend on the data.  `sqlstate` is the statement's error, and
+        `seconds` is its duration.
         """
 
     def explain(self, connection: Any, text: bytes, values: Sequence[bytes | None]) -> list[bytes]:
-        """Return the lines of a statement's plan, without executing it; raise ReplayerError."""
+        """Return the lines of a statement's plan, without executing the statement.
+
+        `values` are its parameters.  Raises ReplayerError if the server refuses.
+        """
 
     def make_loader(self, dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader | None:
         """Return the program that loads a dump into this database; None if no program can."""
@@ -156,19 +172,20 @@ def open_by_driver(wire: Wire, connection: Any) -> WireSession:
 
 
 def has_own(wire: Wire, member: str) -> bool:
-    """Return whether a wire defines a member itself, instead of taking the default."""
+    """Return whether a wire's module defines a member itself, so that the default is not used."""
     return member in vars(type(wire))
 
 
 def load(name: str) -> Wire:
-    """Return the wire of that name, which is its file's name."""
+    """Return the wire (driver and protocol) of that name, which is the name of its module here."""
     return cast("Wire", registry.plugin(KIND, name))
 
 
 def name_of(scheme: str) -> str:
-    """Return the name of the wire with that SCHEME.
+    """Return the name of the wire (driver and protocol) whose SCHEME is the given one.
 
-    Raises ValueError if there is none, Impossible if a wire that cannot be used may be the one.
+    Raises ValueError if there is none.  Raises Impossible if there is none, but a wire that cannot
+    be loaded may have this SCHEME.
     """
     schemes: dict[str, str] = {}
     broken: Impossible | None = None

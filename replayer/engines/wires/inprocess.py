@@ -17,11 +17,14 @@ __all__ = ["get_descriptor", "get_password", "get_process", "sleep_soundly"]
 
 
 def open_connection(arguments: Mapping[str, Any]) -> Any:
-    """Return a psycopg connection that writes parameters into its statements."""
+    """Return a psycopg connection that puts the parameters into the text of each statement."""
     psycopg = lazy_import.load(DRIVER)
     return psycopg.connect(**{**arguments, "cursor_factory": psycopg.ClientCursor})
 
 
 def ping(connection: Any, seconds: float) -> bool:
-    """Return whether the server answers an empty query in time; its library is not used."""
+    """Return whether the server answers an empty query in time.
+
+    The server answers by itself, without its database library.
+    """
     return waiting.ask_nothing(connection.pgconn, seconds)

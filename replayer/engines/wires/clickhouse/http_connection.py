@@ -90,7 +90,10 @@ class KnownSocketConnection(Connection):
 
 
 def _pool_of(pool: Any, kind: Any, keep: Callable[[socket.socket], None]) -> Any:
-    """Return a class of pools whose connections call `keep` with each new socket."""
+    """Return a subclass of `pool`, a class of connection pools, that reports each new socket.
+
+    Its connections, a subclass of `kind`, call `keep` with the socket.
+    """
 
     def connect(self: Any) -> None:
         kind.connect(self)

@@ -50,7 +50,10 @@ def open_connection(arguments: Mapping[str, Any]) -> Any:
 
 
 def get_process(connection: Any) -> int:
-    """Return the number of the session, which the server knows by its setting log_comment."""
+    """Return the number that replayer gave this connection, as HTTP has no session.
+
+    The server receives it with every statement, in its setting log_comment.
+    """
     return int(connection.number)
 
 

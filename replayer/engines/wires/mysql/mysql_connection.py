@@ -100,7 +100,7 @@ class MySQLConnection:
             raise ConnectionGone(explain(error)) from error
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Prepare a load's statements on the server, and the messages that execute them."""
+        """Prepare a load's statements on the server, and build the messages that execute them."""
         for statement in statements:
             try:
                 number, columns = self._prepare(statement.text)
@@ -206,7 +206,7 @@ class MySQLConnection:
         return False
 
     def _take(self, payload: bytes, size: int) -> bool:
-        """Read one packet; return True if it ends the answer."""
+        """Read one packet of an answer, which has `size` bytes; return True if it is the last."""
         if self._continues:
             self._continues = size == LARGEST
             return False
@@ -264,7 +264,7 @@ class MySQLConnection:
             self._sum += int.from_bytes(blake2b(payload, digest_size=8).digest(), "little")
 
     def _finish(self, whole: bytes) -> None:
-        """Mark the answer as complete; cache a short one."""
+        """Set the attributes for a complete answer; remember the result of a short one."""
         self.sqlstate, self.rows = self._error, -1 if self._error else self._counted
         self.matched = self._matched
         digest = self._digest

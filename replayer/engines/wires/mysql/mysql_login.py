@@ -48,9 +48,10 @@ class Careful(pymysql.connections.Connection):  # type: ignore[misc]
 
 
 def connect(arguments: Mapping[str, Any]) -> Any:
-    """Return a PyMySQL connection, a `Careful` one unless the user allows clear text by ALLOW.
+    """Return a PyMySQL connection that refuses to send a password which others could read.
 
-    Raises Impossible for an invalid value of ALLOW, and PyMySQL's errors.
+    With the URL parameter ALLOW, the user permits that; then it is an ordinary connection.  Raises
+    Impossible for an invalid value of that parameter, and PyMySQL's errors.
     """
     given = dict(arguments)
     allowed = str(given.pop(ALLOW, "0")).lower()
@@ -60,9 +61,10 @@ def connect(arguments: Mapping[str, Any]) -> Any:
 
 
 def _refuse(connection: Careful) -> None:
-    """Raise an error for a plug-in in clear text, unless others cannot read the connection.
+    """Raise an error if the server asks for the password in clear text and others could read it.
 
-    Otherwise returns None, so that PyMySQL itself handles the plug-in.
+    PyMySQL calls this when the server chooses such a login method.  If the connection is safe,
+    returns None, and PyMySQL itself goes on with the login.
     """
     # Secure means encrypted, or over a Unix socket.
     if not connection._secure:  # noqa: SLF001

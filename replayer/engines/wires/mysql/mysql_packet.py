@@ -25,9 +25,11 @@ def encode_query(text: str) -> bytes:
 
 
 def encode_failure(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
-    """Return a query after which a transaction is as if a statement had failed with `sqlstate`.
+    """Return a query that has the effect of a failed statement on the transaction.
 
-    A deadlock rolls back the whole transaction; any other error undoes the statement only.
+    `sqlstate` is the error of that statement.  After a deadlock, the
+    query rolls back the whole transaction.  After any other error it does nothing, because such an
+    error undoes the statement only.
     """
     del begins, ends
     return encode_query("ROLLBACK" if sqlstate == DEADLOCK else "DO 0")

@@ -84,7 +84,10 @@ def open_session(connection: Any) -> WireSession:
 
 
 def load_attempts() -> Callable[[str], ConnectionAttempt]:
-    """Return the class of attempts to connect, each of which has its own thread."""
+    """Return the class MySQLConnectionAttempt; its objects are attempts to connect.
+
+    Each attempt has its own thread.
+    """
     # Few commands open connections by the hundred.
     from replayer.engines.wires.mysql.threaded_attempt import (  # noqa: PLC0415
         MySQLConnectionAttempt,
@@ -110,7 +113,7 @@ def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
 
 
 def is_by_others(sqlstate: str, seconds: float) -> bool:
-    """Return whether a statement was ended from outside, by its SQLSTATE.
+    """Return whether another session, a timeout or an operator ended a statement, by its SQLSTATE.
 
     HY000 may be a lock wait timeout: it counts if the statement took long enough for that.
     """
@@ -119,7 +122,7 @@ def is_by_others(sqlstate: str, seconds: float) -> bool:
 
 
 def make_loader(dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader | None:
-    """Return the client program, which loads a file of SQL; None if the dump is a folder."""
+    """Return the command that loads a dump by the mysql client; None if the dump is a folder."""
     if dump == "folder":
         return None
     words = [f"--{ours}={arguments[name]}" for name, ours in _CLIENT.items() if name in arguments]

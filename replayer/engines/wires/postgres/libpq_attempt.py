@@ -91,9 +91,9 @@ class PostgresConnectionAttempt:
 
 @functools.cache
 def _set_verbosity() -> Callable[[int | None, int], int] | None:
-    """Return PQsetErrorVerbosity of the libpq that psycopg uses; None if it is not found.
+    """Return libpq's function PQsetErrorVerbosity, for which psycopg has none; None if not found.
 
-    It makes libpq report the SQLSTATE of a refusal.  psycopg has no function for it.
+    With it, libpq reports the SQLSTATE of a refused connection.
     """
     try:
         (path,) = set(_LIBPQ.findall(Path("/proc/self/maps").read_text(encoding="utf-8")))
@@ -106,10 +106,10 @@ def _set_verbosity() -> Callable[[int | None, int], int] | None:
 
 
 def refusal(words: str) -> Refused:
-    """Return the Refused for libpq's message `words`, which may contain the server's SQLSTATE.
+    """Return the error for libpq's message `words`, which may contain the server's SQLSTATE.
 
-    It is `passing` if the SQLSTATE or the words show that, and if the server sent no error at all:
-    then it may be reachable a little later.
+    Its `passing` is True if another attempt may succeed a little later: if the SQLSTATE or the
+    words show that, or if the server sent no error at all.
     """
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     fatal = next((line for line in lines if _FATAL.search(line)), "")

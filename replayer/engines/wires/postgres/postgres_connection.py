@@ -54,7 +54,7 @@ class PostgresConnection:
         hashes: bool = False,
         read_only: bool = False,
     ) -> None:
-        """Take a connection of libpq, and the function that closes it."""
+        """Take a connection of libpq, and the function that closes it; hash rows if `hashes`."""
         self._pg, self._close = pg, close
         self._hashes, self._read_only = hashes, read_only
         self.fd = int(pg.socket)
@@ -113,7 +113,7 @@ class PostgresConnection:
             self._check(self._pg.exec_(text.encode()))
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Prepare a load's statements on the server, and the messages that execute them."""
+        """Prepare a load's statements on the server, and build the messages that execute them."""
         for place, statement in enumerate(statements):
             name, many = b"r%d" % place, len(statement.names)
             self._check(self._pg.prepare(name, statement.text.encode(), [_INT8] * many))
@@ -177,7 +177,7 @@ class PostgresConnection:
             self._last_words(error)
 
     def _next_part(self) -> bytes | None:
-        """Return the next part of the file, b"" at its end, None if it cannot be read."""
+        """Return the next part of the file for COPY, b"" at its end, None if it cannot be read."""
         try:
             data = os.pread(self.feed, _FED, self._fed)
         except OSError:
@@ -186,7 +186,7 @@ class PostgresConnection:
         return data
 
     def _feed_more(self) -> None:
-        """Queue the next part of the file to be sent, or the end of COPY."""
+        """Queue the next part of the file for COPY to be sent; at its end, the end of COPY."""
         data = self._next_part()
         if data:
             self.unsent += postgres_message.copy_data(data)
@@ -198,12 +198,12 @@ class PostgresConnection:
         self._end_feed()
 
     def _end_feed(self) -> None:
-        """End the data of COPY; in the extended protocol, send again the Sync that was skipped."""
+        """Mark the data of COPY as sent; queue Sync again if the server skipped the first Sync."""
         self._fed = self.feed = -1
         self.unsent += postgres_message.SYNC if self._extended else b""
 
     def _last_words(self, error: OSError) -> None:
-        """Read the server's last messages, and raise ConnectionGone with its error code."""
+        """Read a broken connection's last messages; raise ConnectionGone with the server's code."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         while not self.receive():
@@ -214,7 +214,7 @@ class PostgresConnection:
         ) from error
 
     def _gone(self, why: str) -> ConnectionGone:
-        """Return the error for a lost connection, with the reason that the server sent last."""
+        """Return the error for a lost connection: the server's last error, or else `why`."""
         why = f"the database reported: {explain_bytes(self._message)}" if self._error else why
         return ConnectionGone(why, self._error or LOST)
 
@@ -244,7 +244,7 @@ class PostgresConnection:
         return self._read_messages(part)
 
     def _joined(self, part: bytes) -> bool:
-        """Add bytes to an incomplete message; return True if it may be complete now."""
+        """Add received bytes to an incomplete message; return False if more of it must come."""
         self._parts.append(part)
         self._missing -= len(part)
         if self._missing > 0:
@@ -323,7 +323,7 @@ class PostgresConnection:
             self._message = fields.get(b"M", b"")
 
     def _finish(self, status: int, whole: bytes) -> None:
-        """Mark the answer as complete; cache a short one."""
+        """Set the attributes for a complete answer; remember the result of a short one."""
         self.sqlstate, self.rows, self.status = self._error, self._counted, status
         digest = self._digest
         self.hash = (
@@ -420,7 +420,7 @@ class EncryptedPostgresConnection(PostgresConnection):
             raise ConnectionGone("its session is not read only any more", LOST)
 
     def _feed_more(self) -> None:
-        """Give libpq the next part of the file, or its end; libpq keeps it until it can be sent."""
+        """Give libpq the next part of the file for COPY, or the end; libpq then sends it."""
         data = self._next_part()
         if data:
             self._pg.put_copy_data(data)
@@ -459,6 +459,6 @@ class EncryptedPostgresConnection(PostgresConnection):
 
 
 def _message_of(result: Any) -> bytes:
-    """Return the server's message of a result that is an error, or libpq's if it sent none."""
+    """Return the server's error message in a result of libpq, else the message of libpq."""
     own: bytes | None = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY)
     return own or result.error_message or b""

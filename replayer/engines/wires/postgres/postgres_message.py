@@ -28,7 +28,11 @@ def encode_query(text: str) -> bytes:
 
 
 def encode_failure(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
-    """Return a query after which a transaction is as if a statement had failed with `sqlstate`."""
+    """Return a query that has the effect on the transaction of a statement that failed.
+
+    `sqlstate` is the error of that statement.  `begins`: it began the transaction.  `ends`: it was
+    the end of the transaction.
+    """
     if ends:
         return encode_query("ROLLBACK")
     first = "BEGIN; " if begins else ""
@@ -74,9 +78,9 @@ def encode_bound(text: str, values: Sequence[str | None]) -> bytes:
 
 
 def bind_packed(name: bytes, many: int) -> tuple[bytes, bytes]:
-    """Return the bytes before and after the packed parameters in the messages that execute `name`.
+    """Return the messages that execute the prepared statement `name`, without its parameters.
 
-    `many` is the number of parameters.
+    Returns the bytes before and those after the packed parameters; `many` is their number.
     """
     begin = b"\0" + name + b"\0" + _ALL_BINARY + _COUNT.pack(many)
     length = 4 + len(begin) + many * (len(PACKING.prefix) + 8) + len(_ALL_BINARY)
@@ -84,25 +88,28 @@ def bind_packed(name: bytes, many: int) -> tuple[bytes, bytes]:
 
 
 def unpack(payload: bytes) -> list[bytes]:
-    """Return the parameters in a packed payload, each without its prefix."""
+    """Return the parameters in `payload` (packed as PACKING describes), each as 8 bytes."""
     width = len(PACKING.prefix) + 8
     return [payload[place - 8 : place] for place in range(width, len(payload) + 1, width)]
 
 
 def end_of_answer(tag: bytes) -> bytes:
-    """Return the last bytes of the answer to a statement with that command tag."""
+    """Return the bytes with which the server ends an answer outside of a transaction.
+
+    `tag` is the command tag, such as `SELECT 1`.
+    """
     return b"C" + _LENGTH.pack(5 + len(tag)) + tag + b"\0Z" + _LENGTH.pack(5) + b"I"
 
 
 def parts_of(whole: bytes) -> tuple[bytes, bytes]:
-    """Return the text, and the end of Bind, of messages made by `encode_bound`."""
+    """Return the SQL text and the packed values of messages that `encode_bound` made."""
     bound = 1 + _LENGTH.unpack_from(whole, 1)[0]
     after = bound + 1 + _LENGTH.unpack_from(whole, bound + 1)[0]
     return whole[6 : bound - 3], whole[bound + 7 : after]
 
 
 def values_of(ending: bytes) -> list[bytes | None]:
-    """Return the values that `encode_values` packed."""
+    """Return the values in `ending`, which `encode_values` packed; None is NULL."""
     count, place = _COUNT.unpack_from(ending, 2)[0], 4
     values: list[bytes | None] = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Waiting of a psycopg connection, without the wake-ups that a worker does not need."""
+"""Ways to wait on a psycopg connection, without the wake-ups that a worker does not need."""
 
 import functools
 import select

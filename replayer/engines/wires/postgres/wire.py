@@ -92,7 +92,7 @@ def open_session(connection: Any) -> WireSession:
 
 
 def load_attempts() -> Callable[[str], ConnectionAttempt]:
-    """Return the class of attempts to connect, which libpq makes."""
+    """Return the class PostgresConnectionAttempt; its objects are attempts to connect by libpq."""
     # Few commands open connections by the hundred.
     from replayer.engines.wires.postgres.libpq_attempt import (  # noqa: PLC0415
         PostgresConnectionAttempt,
@@ -102,7 +102,7 @@ def load_attempts() -> Callable[[str], ConnectionAttempt]:
 
 
 def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
-    """Return libpq's conninfo; the settings of the captured session are options in it."""
+    """Return the text from which libpq connects; the captured session's settings are in it."""
     plain = _of_libpq(arguments)
     settings = list(login.settings)
     if login.timeout:
@@ -120,7 +120,7 @@ def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
 
 
 def is_by_others(sqlstate: str, seconds: float) -> bool:
-    """Return whether the SQLSTATE shows that the statement was ended from outside."""
+    """Return whether another session, a timeout or an operator ended a statement (by SQLSTATE)."""
     del seconds
     return _BY_OTHERS.fullmatch(sqlstate) is not None
 
@@ -139,7 +139,7 @@ def explain(connection: Any, text: bytes, values: Sequence[bytes | None]) -> lis
 
 
 def make_loader(dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader:
-    """Return psql for a dump of SQL, pg_restore for any other."""
+    """Return the command that loads a dump: psql for a file of SQL, pg_restore for any other."""
     plain = _of_libpq(arguments)
     # Older programs reject the parameter, but ignore the environment variable.
     names = {"password": "PGPASSWORD", login.REQUIRE: "PGREQUIREAUTH"}
@@ -158,5 +158,5 @@ def _of_libpq(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _sent(text: str) -> str:
-    """Return a text for a conninfo: ? replaces invalid characters, zero bytes are removed."""
+    """Return a text in a form that libpq takes: ? for invalid characters, no zero bytes."""
     return text.encode("utf-8", "replace").decode().replace("\0", "")
