@@ -1,5 +1,7 @@
 """The client hosts of a step: the rate of each while it runs, and its share in the result.
 
+The step gets these facts and this table:
+
 facts   cluster.start_spread_us, cluster.start_bound_us (analysis/capacity/client_hosts.py)
 tables  hosts, a row for each host of each window
 """
@@ -13,10 +15,13 @@ from replayer.watch.client_pools import Clients, ClientShare
 
 
 class ClientHosts:
-    """The hosts that got the jobs of one pool, and the progress of their jobs."""
+    """The hosts that do the jobs of one pool of processes, and the progress of each job."""
 
     def __init__(self, clients: Clients, sessions: Sequence[int], window: str) -> None:
-        """Take the number of sessions of each job, in order, and the window's name in tables."""
+        """Take the number of sessions of each job, in the order of jobs, and the window's name.
+
+        Rows of the table `hosts` get the name of the window, which is the measured time.
+        """
         self._names = clients.names
         self._window = window
         self._sessions = list(sessions)
@@ -37,7 +42,11 @@ class ClientHosts:
     def record(
         self, findings: StepRecorder, shares: Sequence[ClientShare], seconds: float | None
     ) -> None:
-        """Record each host's share in a window; `seconds` is None if the window was cut short."""
+        """Record each host's share in the work of a window, and a note for each host that was lost.
+
+        A window is a measured time; `seconds` is its length, or None if it was cut short. Without
+        client hosts, `shares` is empty and nothing is recorded.
+        """
         if not shares:
             return
         total = sum(self._done.values())

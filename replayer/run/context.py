@@ -26,7 +26,7 @@ class Task(Protocol):
     """One line of progress."""
 
     def advance(self, done: float) -> None:
-        """Add to the amount that is done."""
+        """Add `done` to the amount that is done, in the unit of the task's total."""
         ...
 
     def update(
@@ -42,11 +42,11 @@ class Progress(Protocol):
     def task(
         self, title: str, total: float | None = None
     ) -> contextlib.AbstractContextManager[Task]:
-        """Show a line for as long as the `with` block runs."""
+        """Show and yield one line of progress, which is removed when the `with` block ends."""
         ...
 
     def say(self, text: str) -> None:
-        """Print one line above the bars."""
+        """Print one line above the progress bars."""
         ...
 
     def tell(self, event: Event) -> None:
@@ -86,34 +86,44 @@ class Context:
 
     @property
     def engine(self) -> Engine:
-        """Return the engine, with the verbs for the version of the server."""
+        """Return the engine of the database, adapted to the version of its server.
+
+        Raises Skip in a run without a database.
+        """
         return self.server.engine
 
     def still(self) -> float:
-        """Return the least seconds from the begin of this step to the end of this repeat.
+        """Return the least time in seconds from the begin of this step to the end of this repeat.
 
-        They are the sum for all steps that have no result in this repeat. The keys of each step
-        give its seconds; a step whose keys give none counts as 0.
+        It is the sum over this step and the steps of this repeat that follow. The seconds of each
+        follow from its keys, and are 0 if its keys set no time.
         """
         done = {step.name for step in self.done if step.repeat == self.repeat}
         steps = (step for step in self.workload.steps if self.repeat == 1 or not step.once)
         return sum(step.lasts() for step in steps if step.name not in done)
 
     def promise_anew(self, left: float, why: str) -> None:
-        """Print a new promised time if `left` more seconds of the run break the last promise."""
+        """Print a new expected duration of the run if the promised one can no longer be kept.
+
+        `left` is the number of seconds that the run still needs; `why` is the reason for the delay.
+        """
         if words := self.promise.renewed(left, why):
             self.progress.say(words)
 
     def figures(self, **values: float) -> None:
-        """Report live figures of the step, named as in events.FIGURES; call this repeatedly."""
+        """Report live figures of the step to the programs that watch the run; call this repeatedly.
+
+        The names of the figures are keys of events.FIGURES.
+        """
         self.progress.tell(Figures(values=tidy(values)))
 
     @contextlib.contextmanager
     def watching(self, device: str | None, path: Path | None = None) -> Iterator[Sampler]:
-        """Yield the sampler of a disk: the step's own sampler, or a new one for another disk.
+        """Yield the sampler of a disk: the step's own one, or a new one if the disk is another one.
 
-        The facts of the run describe only the data's disk. So the facts of another disk become
-        facts of the step; `path` is a file on it.
+        A sampler copies the kernel's counters every second. The facts of the run describe only the
+        disk of the database's files. So the facts of another disk are added to the step; `path` is
+        a file on that disk.
         """
         if device == self.sampler.device:
             yield self.sampler
@@ -134,11 +144,12 @@ class Context:
         window: str,
         awaited: Awaited | None = None,
     ) -> Iterator[tuple[Pool, ClientHosts]]:
-        """Yield the pool of the sessions' jobs, and the client hosts that get them.
+        """Yield the pool of processes for the sessions' jobs, and the client hosts that do them.
 
-        The caller records the hosts' shares (`ClientHosts.record`) after a window; if the window is
-        cut short, they are recorded here. Work that does not use the network, or that uses memory
-        shared by the jobs, belongs into a WorkerPool, which never leaves this host.
+        `awaited` is the server whose answers the jobs need. The caller records the hosts' shares
+        (`ClientHosts.record`) after a window; if the window is cut short, this method records them.
+        Use a WorkerPool instead, which never leaves this host, for work without network or with
+        memory that the jobs share.
         """
         sessions = [getattr(job, "sessions", 1) for job in jobs]
         hosts = ClientHosts(self.clients, sessions, window)
@@ -151,7 +162,7 @@ class Context:
 
     @contextlib.contextmanager
     def database(self) -> Iterator[Database]:
-        """Connect to the database, starting its server if needed; disconnect after the `with`."""
+        """Yield a connection to the database; start its server if needed. Close it at the end."""
         url = self.server.start()
         database = Database(self.engine, url)
         try:

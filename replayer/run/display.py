@@ -27,7 +27,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True)
 class Sentence:
-    """A line of words."""
+    """A line of text in a report."""
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -35,7 +35,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """A line that programs search for: it is never folded, cut or indented."""
+    """A line that programs search for: a report prints it unchanged, and never folds or cuts it."""
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -43,7 +43,7 @@ class Verbatim:
 
 @dataclass(frozen=True)
 class Labelled:
-    """A label followed by texts; no line break is put inside a text."""
+    """A label followed by texts; a report may break the line between two texts, not inside one."""
 
     label: str
     texts: Sequence[str]
@@ -51,7 +51,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class OneFact:
-    """A fact of the result: its key is the label, and gives the unit."""
+    """A line for one fact of the result; `key` is the fact's key, its label, and shows its unit."""
 
     key: str
 
@@ -117,7 +117,10 @@ class Form:
 
 @dataclass(frozen=True)
 class ChartTrace:
-    """One line or one row of bars of a chart; it belongs to one side of a comparison."""
+    """One line, or one row of bars, in a chart.
+
+    `side` is the index of the compared side (such as before or after) that the values come from.
+    """
 
     side: int
     kind: Literal["line", "bar"]
@@ -132,7 +135,7 @@ class ChartTrace:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart that the step makes itself."""
+    """A chart that is special to the step, in addition to the charts that every report has."""
 
     name: str
     title: str
@@ -152,11 +155,14 @@ class Display(Protocol):
     """The functions of a step's display that reports use."""
 
     def form(self, result: StepResult) -> Form:
-        """Return the form in which a report shows one result."""
+        """Return the lines that a report shows first for a step's result."""
         ...
 
     def charts(self, sides: Sequence[Results]) -> Iterator[Chart]:
-        """Yield the step's own charts; a display may have none."""
+        """Yield the step's own charts, each with the results of all sides; a display may have none.
+
+        A side is one of the groups of runs that a report compares.
+        """
         ...
 
     def sections(self, result: StepResult, *, most: int, width: int) -> Iterator[Part]:

@@ -1,4 +1,4 @@
-"""The objects that a probe works with: replayer's own files, clients, progress, findings."""
+"""The objects that a probe (a measurement without a database) works with, such as its files."""
 
 import os
 import time
@@ -95,7 +95,7 @@ class ProbeContext:
         filled: bool = True,
         direct: bool = True,
     ) -> list[IoTarget]:
-        """Make and return the files of each client; if a device is named, return that instead."""
+        """Make and return the files of each client, or return the device that the user named."""
         if self.spec.device:
             return [self._device(block_size)] * self.spec.clients
         whole = count * bytes_each * self.spec.clients
@@ -127,14 +127,14 @@ class ProbeContext:
         return f"{mount.type} {mount.source}" if mount else "unknown"
 
     def writable(self, *, writes: bool) -> None:
-        """Raise Impossible if the probe writes and the named device may not be written."""
+        """Raise Impossible if the probe writes, and the named device must not be written."""
         if self.spec.device and writes:
             if self.spec.clients > 1:
                 raise Impossible("only one client can write on a raw device")
             devices.may_write(self.spec.device, self.spec.i_will_lose_data)
 
     def drop(self, targets: Sequence[IoTarget]) -> None:
-        """Drop the clean pages of all files from the page cache."""
+        """Drop the pages of all files from the page cache, except those not yet written to disk."""
         for target in targets:
             for path in target.paths:
                 fd = os.open(path, os.O_RDONLY)
@@ -144,7 +144,7 @@ class ProbeContext:
                     os.close(fd)
 
     def run_io(self, title: str, jobs: Sequence[IoJob], targets: Sequence[IoTarget]) -> IoRun:
-        """Run jobs, show a progress bar, watch the device, and keep the operations per second."""
+        """Run jobs of reads and writes with a progress bar; return and record their results."""
         marks: list[int] = []
         jobs = [_adapted(job, targets[0]) for job in jobs]
         if any(job.writes for job in jobs):
@@ -171,9 +171,9 @@ class ProbeContext:
     def _say_window(
         self, jobs: Sequence[IoJob], targets: Sequence[IoTarget], io: IoRun, marks: Sequence[int]
     ) -> None:
-        """Record the measured window of a probe that has only one, on this host alone.
+        """Record the probe's measured window (its time and the work done) if it is the only one.
 
-        At a second window, or with client hosts, the findings get no window.
+        After a second window, or with client hosts, the findings have no window.
         """
         alone = self._first_ns is None and not self.clients.names
         results = [io.of(place) for place in range(len(jobs))]
@@ -219,14 +219,14 @@ class ProbeContext:
         return replace(io, idle=1 - max(used) if used else None)
 
     def client_name(self, place: int) -> str:
-        """Return the name of a client: its host's name, else its number from 1."""
+        """Return the name of the client with this index: its host's name, or its number from 1."""
         return self.clients.names[place] if self.clients.names else str(place + 1)
 
     def io_rows(self, io: IoRun, jobs: Sequence[IoJob], targets: Sequence[IoTarget]) -> None:
         """Add rows for each job to the table `io`: one for each client, and one for all together.
 
-        Each row shows whether the processors or the interpreter limited the jobs. If so, there is
-        a note on it.
+        If the processors or the Python interpreter limited the jobs, and not the storage, add a
+        note on that.
         """
         for place, job in enumerate(jobs):
             if len(targets) > 1:
@@ -273,7 +273,7 @@ class ProbeContext:
         return target
 
     def _count(self, jobs: Sequence[IoJob], io: IoRun) -> None:
-        """Add the counted operations of each second to the series."""
+        """Add operations and bytes of each second to the series `probe.iops` and `probe.bytes`."""
         for column, factor in (("iops", lambda _: 1.0), ("bytes", lambda job: job.block_size)):
             points = self._points.setdefault(f"probe.{column}", [])
             total = points[-1][1] if points else 0.0
@@ -348,7 +348,7 @@ class ProbeContext:
         *,
         rounds: int = 2,
     ) -> None:
-        """Measure with replayer and with another tool in turn, and compare both.
+        """Measure with replayer and with another tool in turn, `rounds` times; compare both.
 
         `ours` and `theirs` each make one measurement, in `unit`. The medians and their ratio are
         added to the table `cross_check`. If the tool is not installed, only a note is added.
@@ -383,7 +383,11 @@ class ProbeContext:
 
 
 def _idle(sampler: Sampler, begin_ns: int, end_ns: int) -> float | None:
-    """Return the share of the processors' time between two marks that was idle or waiting."""
+    """Return the idle share of the processors' time between two times, from 0 to 1.
+
+    Time of waiting for I/O counts as idle. The times are of the sampler's clock. Returns None if
+    the share is not known.
+    """
     series = sampler.series(begin_ns, end_ns)
     idle = [series.columns.get(f"cpu.%{state}", ()) for state in ("idle", "iowait")]
     shares = [None if None in pair else sum(pair) / 100 for pair in zip(*idle, strict=True)]
@@ -395,7 +399,10 @@ def _idle(sampler: Sampler, begin_ns: int, end_ns: int) -> float | None:
 
 
 def _adapted(job: IoJob, target: IoTarget) -> IoJob:
-    """Return the job; if the files have no O_DIRECT, a direct job with fdatasync and fadvise."""
+    """Return the job; a direct job is changed if its files do not allow O_DIRECT.
+
+    The changed job drops the files' pages before it reads, and calls fdatasync after it writes.
+    """
     if not job.direct or target.direct:
         return job
     sync = Sync.FDATASYNC if job.writes and job.sync is Sync.NONE else job.sync
@@ -403,7 +410,7 @@ def _adapted(job: IoJob, target: IoTarget) -> IoJob:
 
 
 def label(job: IoJob) -> str:
-    """Return a job in words: 8 KiB random reads at depth 4."""
+    """Return a job in words, such as `8 KiB random reads at depth 4`."""
     kind = {1.0: "reads", 0.0: "writes"}.get(job.read_share, "reads and writes")
     order = "sequential" if job.access is BlockOrder.SHARED else job.access.value
     size = show_size(job.block_size).replace(".00", "")
@@ -412,7 +419,10 @@ def label(job: IoJob) -> str:
 
 @contextmanager
 def _bar(progress: Progress, title: str, jobs: Sequence[IoJob]) -> Iterator[Callable[[int], None]]:
-    """Show a bar by time if the clock ends every job, else by operations."""
+    """Show a progress bar while jobs run; yield the function that adds a number of done operations.
+
+    The bar grows with time if every job ends by the clock, or else with the operations.
+    """
     seconds = max((job.seconds or 0) + job.warmup for job in jobs)
     by_time = all(job.operations is None for job in jobs)
     total = seconds if by_time else sum(job.operations or 0 for job in jobs)

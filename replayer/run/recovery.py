@@ -1,4 +1,4 @@
-"""Recovery of things that an earlier replayer took and did not give back, as after a SIGKILL."""
+"""Return things to the machine that a killed replayer had taken, such as files and settings."""
 
 from collections.abc import Callable
 
@@ -36,9 +36,10 @@ _CLEAN = "`replayer clean` removes the note"
 
 
 def give_back(say: Callable[[str], None]) -> None:
-    """Give back every thing whose process is gone, and report each thing in one line.
+    """Give back to the machine everything that a process took which no longer runs.
 
-    A note that cannot be trusted is reported; nothing else is done because of it.
+    Each thing was noted in the journal before it was taken, and is reported in one line. A note
+    that cannot be trusted is only reported.
     """
     for path, reason in journal.unusable():
         say(f"{path} is not a note of replayer's and was left alone ({reason}); {_CLEAN}")
@@ -52,7 +53,10 @@ def give_back(say: Callable[[str], None]) -> None:
 
 
 def recovered(note: Note) -> str:
-    """Give back what a note describes; return what was done. Remove a note that is not trusted."""
+    """Give back the thing that a note of the journal describes; return a sentence on what was done.
+
+    A note that cannot be trusted is removed, and the thing is left alone.
+    """
     try:
         return _given_back(note)
     except journal.Untrusted as error:

@@ -1,4 +1,4 @@
-"""Write a run's result file as the run grows; change the folder if the file cannot be written."""
+"""Write a run's result file after each step; use another folder if the file cannot be written."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ Tell = Callable[[Run, Path | None], None]
 
 
 class ResultWriter:
-    """Stores a run that grows: the file always has the newest Run."""
+    """The writer of one run's result file; after each call of `keep` it has the newest Run."""
 
     def __init__(
         self,
@@ -39,7 +39,10 @@ class ResultWriter:
         self._refused: ReplayerError | None = None
 
     def keep(self, run: Run, say: Callable[[str], None]) -> None:
-        """Store the run; raise ReplayerError if no folder takes it or another process writes it."""
+        """Store the Run in its file; after a first failed write, use a new file in another folder.
+
+        Raises ReplayerError if that fails too, or if another process writes this run.
+        """
         # While the run grows, its file names the process that writes it.
         writer = journal.identity(os.getpid()) if run.status is Status.RUNNING else ""
         run = self._worded(run.model_copy(update={"writer": writer}))
@@ -64,7 +67,7 @@ class ResultWriter:
 
     @property
     def path(self) -> Path | None:
-        """Return the run's file, None before there is one."""
+        """Return the path of the run's file, or None before the file exists."""
         return self._path
 
     def withdraw(self) -> None:
@@ -77,10 +80,10 @@ class ResultWriter:
             self._run = None
 
     def finish(self, tell: Tell) -> None:
-        """Print what was measured, even if it could not be stored.
+        """Store the run, marked as interrupted if it had not ended, and report it to the user.
 
-        Raises ReplayerError if it is stored in another folder, because its own could not be
-        written.
+        Raises ReplayerError if the run is stored in another folder, because its first file could
+        not be written.
         """
         if self._run is None:
             return
@@ -109,7 +112,7 @@ def _elsewhere(run: Run) -> Path | None:
 
 
 def _ended(run: Run) -> Run:
-    """Return the run; one that was stopped between two steps is marked as interrupted."""
+    """Return the run unchanged if it has ended, or else marked as interrupted between two steps."""
     if run.status is not Status.RUNNING:
         return run
     return run.model_copy(

@@ -1,4 +1,4 @@
-"""The runner: it performs a request and yields ever more complete Runs, so no result is lost."""
+"""The runner: it performs a request and yields the Run after each step, so no result is lost."""
 
 import contextlib
 import time
@@ -35,7 +35,7 @@ from replayer.watch.sampler import Sampler
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The options of `replayer run`."""
+    """The request of a run: the workload and all options that `replayer run` was called with."""
 
     workload: Workload
     engine: Engine
@@ -72,7 +72,7 @@ class RunRequest:
 
     @property
     def measures_machine(self) -> bool:
-        """Return whether another run on this machine would change anything that is measured."""
+        """Return whether another run on this machine at the same time would change any result."""
         return bool(self.collectors) or any(map(_measures_machine, self.workload.steps))
 
 
@@ -86,7 +86,7 @@ def _needs_database(spec: StepSpec) -> bool:
 
 @dataclass(frozen=True)
 class _Stage:
-    """The objects that every step of a run has in common."""
+    """The objects that all steps of a run share, such as the server and the progress display."""
 
     order: RunRequest
     server: Server | None
@@ -96,24 +96,30 @@ class _Stage:
 
     @property
     def storage(self) -> Path:
-        """Return a folder on the disk under test."""
+        """Return a folder on the disk under test.
+
+        It is the folder of the server's files, or the one that the user named, or that of replayer.
+        """
         folder = self.server.data_directory() if self.server is not None else None
         return folder or self.order.data_dir or home()
 
     def unread(self, failures: Mapping[str, str]) -> tuple[str, ...]:
-        """Return a sentence for each collector that failed and was not reported yet."""
+        """Return a sentence for each failed collector that this run has not reported yet.
+
+        `failures` maps the name of a collector to the reason why it could not watch.
+        """
         fresh = [name for name in failures if name not in self.unwatched]
         self.unwatched.update(fresh)
         return tuple(f"{name} was not watched: {failures[name]}" for name in fresh)
 
     def begun(self, spec: StepSpec, repeat: int, device: str | None) -> None:
-        """Send the event that a step begins."""
+        """Send the event that a step begins to the programs that watch the run."""
         self.progress.tell(
             Begin(name=spec.name, repeat=repeat, step=spec.step, device=device or "")
         )
 
     def context(self, run: Run, sampler: Sampler, repeat: int = 1) -> Context:
-        """Return the objects that one step may use."""
+        """Return the objects that one step may use; `repeat` is the number of the repeat from 1."""
         return Context(
             host=self.order.host,
             workload=self.order.workload,
@@ -173,7 +179,7 @@ def execute(order: RunRequest, progress: Progress) -> Generator[Run]:
 
 
 def _ready(run: Run, stage: _Stage) -> Run:
-    """Return the run before its first step, with the facts of host and database.
+    """Return the run with the facts of host and database, ready for its first step.
 
     Raises Impossible for steps that cannot be done here, and for a resumed run of another machine,
     boot or database.
@@ -195,7 +201,7 @@ def _ready(run: Run, stage: _Stage) -> Run:
 
 
 def _left(run: Run, server: Server | None) -> Run:
-    """Return the run with facts on the things that replayer leaves behind on the server."""
+    """Return the run with facts on the objects that replayer has left in the server, if any."""
     left = {} if server is None else server.list_leftovers()
     if run.engine is None or not left:
         return run
@@ -243,7 +249,10 @@ def _cluster(order: RunRequest) -> dict[str, Fact]:
 
 
 def ended(run: Run, status: Status, error: str) -> Run:
-    """Return a Run with its final status and its reason, its warnings and leading metrics."""
+    """Return the run as ended: with its status, error, end time and warnings.
+
+    It also gets its leading metrics, the main numbers that comparisons judge first.
+    """
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     run = run.model_copy(update={"status": status, "error": error, "finished": finished})
     return run.model_copy(update={"advice": warnings.on(run), "leading": leaders(run)})
@@ -262,7 +271,7 @@ def _server(order: RunRequest) -> contextlib.AbstractContextManager[Server]:
 
 
 def _started(server: Server) -> EngineFacts:
-    """Start the server and return its facts; an error names the reason if the server was lost."""
+    """Start the server and return its facts; if the server was lost, the error names the reason."""
     try:
         server.start()
         return server.facts()
@@ -274,9 +283,9 @@ def _started(server: Server) -> EngineFacts:
 
 
 def _check(spec: StepSpec, context: Context) -> None:
-    """Raise Impossible before the first step if a step cannot be done; ignore a Skip.
+    """Raise Impossible if a step cannot be done; called for each step before the first one starts.
 
-    The step raises the Skip again when its turn comes.
+    A step that must be skipped raises nothing here: it is skipped when its turn comes.
     """
     with contextlib.suppress(Skip):
         step_plugin.load(spec.step).check(spec, context)
@@ -336,7 +345,10 @@ def _perform(
 
 
 def _marked(outcome: Outcome, stage: _Stage) -> Outcome:
-    """Return the outcome; its series marks the actions of the server, such as a checkpoint."""
+    """Return the outcome with the server's own actions, such as checkpoints, marked in its series.
+
+    The series is the list of values for each second of the step.
+    """
     if outcome.series is None or stage.server is None:
         return outcome
     return outcome.model_copy(update={"series": log_events.marked(outcome.series, stage.server)})

@@ -1,6 +1,7 @@
-"""The link between the runner and the active collectors: what they get, and what they record.
+"""The link between the runner and the active collectors, which watch the server or the kernel.
 
-No step knows a collector. A step only reports its measured window (`findings.window`).
+No step knows a collector. A step only reports its measured window (`findings.window`), and the
+recordings of that time are added to its findings.
 """
 
 import contextlib
@@ -31,7 +32,10 @@ _AT_ONCE = 1.0
 def recordings(
     names: Sequence[str], host: Host, device: str | None, server: Server | None
 ) -> Recordings:
-    """Return the recordings that the named collectors are to make during a step."""
+    """Return the recordings that the named collectors make during one step.
+
+    They begin with their `with` block. `device` is the disk that the step uses.
+    """
     watchers: set[int] = set()
 
     def scene(opened: contextlib.ExitStack, folder: Path) -> CollectorContext:
@@ -56,7 +60,10 @@ def recordings(
 
 
 def keep(findings: StepRecorder, watched: Recordings) -> None:
-    """Add the collectors' costs and, if the step has a window, their recordings to its findings."""
+    """Add the recordings of the collectors to a step's findings, and the CPU time that they cost.
+
+    Recordings are added only if the step has a measured window.
+    """
     findings.costs |= {name: round(cost, 6) for name, cost in sorted(watched.costs.items())}
     if findings.window is None:
         return
@@ -86,7 +93,10 @@ def _add(findings: StepRecorder, window: MeasuredWindow, name: str, seen: Window
 
 
 class _Asking:
-    """A collector's connection to the server, made at its first query, and again if lost."""
+    """A collector's connection to the server, which executes the engine's SQL files by their names.
+
+    It is made at the first query, and made again if it was lost.
+    """
 
     def __init__(self, server: Server, watchers: set[int]) -> None:
         """Take the server, and the set that holds the ids of the collectors' connections."""
@@ -98,7 +108,10 @@ class _Asking:
         self._closed = False
 
     def __call__(self, name: str) -> Sequence[Mapping[str, Any]]:
-        """Return the rows of a verb; if the connection was lost, try once more on a new one."""
+        """Execute an SQL file of the engine by its name (a verb), and return its rows.
+
+        If the connection was lost, try once more on a new one.
+        """
         before, began = self._database, time.monotonic()
         try:
             return self._tried(name)
@@ -133,7 +146,7 @@ class _Asking:
         return rows
 
     def close(self) -> None:
-        """Cut the connection, so that a query waiting in another thread fails at once; close it."""
+        """Close the connection; a query that another thread waits for fails at once."""
         self._closed = True
         if self._database is not None:
             with contextlib.suppress(ReplayerError):

@@ -26,7 +26,7 @@ class Footprint(NamedTuple):
 
 
 class Step(Protocol):
-    """A step module with a default for each member that it leaves out."""
+    """The members of a step's module; a member that the module leaves out has the default here."""
 
     Spec: type[StepSpec]
     """The keys of the step's table in TOML."""
@@ -40,23 +40,29 @@ class Step(Protocol):
         """Do the step's work, and write each measurement into the context's recorder at once."""
 
     def spec_of(self, table: dict[str, Any]) -> type[StepSpec]:  # noqa: ARG002
-        """Return the Spec for one TOML table; for the step `probe` it depends on the table."""
+        """Return the class of the step's keys; the step `probe` chooses it by the probe's name.
+
+        `table` is the step's table in the workload file.
+        """
         return self.Spec
 
     def describe(self, spec: Any) -> str:  # noqa: ARG002
-        """Return what the step does with these keys, for a reader who does not know it.
+        """Return a sentence on what the step does with these keys, for a reader new to replayer.
 
-        "" stands for the first line of the module's docstring.
+        "" means that the first line of the module's docstring is used instead.
         """
         return ""
 
     def check(self, spec: Any, context: Context) -> None:
-        """Raise Impossible or Skip if the step cannot be done; called before the first step."""
+        """Raise Impossible or Skip if the step cannot be done here.
+
+        The runner calls this for every step before the first step of the run.
+        """
 
     def check_files(self, spec: Any) -> None:
-        """Raise Impossible if the files that the step names show that the step cannot be done.
+        """Raise Impossible if the files that the step names show that it cannot be done.
 
-        A dry run calls this method: there is no server.
+        A dry run calls this method, so it must not need a server.
         """
 
     def needs_database(self, spec: Any) -> bool:  # noqa: ARG002
@@ -64,11 +70,17 @@ class Step(Protocol):
         return True
 
     def measures_machine(self, spec: Any) -> bool:  # noqa: ARG002
-        """Return whether a run on the same server, in another database, would disturb the step."""
+        """Return whether another run on this machine at that time would change the step's numbers.
+
+        The other run may use another database of the same server.
+        """
         return True
 
     def run_here_reason(self, spec: Any) -> str:  # noqa: ARG002
-        """Return why the step cannot run on the database's host, "" if it can."""
+        """Return the reason why only the host where the user started replayer can do the step.
+
+        Returns "" if the database's host can do it.
+        """
         return ""
 
     def uses_client_hosts(self, spec: Any) -> bool:  # noqa: ARG002

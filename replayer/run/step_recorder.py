@@ -1,6 +1,6 @@
-"""The one recorder of measurements: every step and every probe writes into it while it works.
+"""The recorder into which a step or a probe writes its measurements while it works.
 
-All that was written stays if the step is cut short: an error need not carry results.
+Everything that was written stays if the step is cut short by an error.
 """
 
 from collections import Counter
@@ -35,7 +35,10 @@ PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
 
 @dataclass(frozen=True)
 class MeasuredWindow:
-    """The measured window of a step, and the work done in it; its account covers this window."""
+    """The time in which a step measured, its begin and its end, and the work done in that time.
+
+    The account of the step, which shows for what the sessions used their time, covers this window.
+    """
 
     begin_ns: int
     """`begin_ns` and `end_ns`: marks of the sampler, in nanoseconds of the sampler's clock."""
@@ -51,7 +54,7 @@ class MeasuredWindow:
 
 @dataclass
 class StepRecorder:
-    """The findings of a step so far; `outcome` is the part that a result keeps."""
+    """The findings of a step so far (all that it measured); `outcome` returns them for a result."""
 
     measurements: list[Measurement] = field(default_factory=list)
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -76,10 +79,10 @@ class StepRecorder:
     def measure(
         self, metric: str, value: float, unit: str, better: Better = Better.MORE, says: str = ""
     ) -> None:
-        """Add one number, named `<step>.<quantity>`.
+        """Add one measured number; `metric` is its name `<step>.<quantity>`, like `scan.elapsed`.
 
-        `says` names another metric of the step with the same information: a comparison counts both
-        as one.
+        `better` shows if more or less of it is better. `says` names another metric of the step with
+        the same information: a comparison counts both as one.
         """
         self.measurements.append(
             Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
@@ -90,16 +93,19 @@ class StepRecorder:
         self.tables.setdefault(table, []).append(columns)
 
     def lines(self, name: str, lines: Sequence[str]) -> None:
-        """Add lines that the report prints unchanged, in the form of another tool's output."""
+        """Add lines under a name, which the report prints unchanged.
+
+        They have the form in which another tool would print the same numbers.
+        """
         self.printed[name] = tuple(lines)
 
     def note(self, sentence: str) -> None:
-        """Add a sentence for the report, once."""
+        """Add a sentence for the report, unless the same sentence is there already."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
     def histogram(self, kind: str, latencies: "Latencies") -> None:
-        """Add the latencies of one kind of operation; do nothing if there are none."""
+        """Add a histogram of the latencies of one kind of operation, if there are any."""
         counts: Counter[int] = Counter()
         for nanoseconds, count in latencies.counts().items():
             counts[min(nanoseconds, HIGHEST_NS)] += count
@@ -107,13 +113,16 @@ class StepRecorder:
             self.latency[kind] = encode(counts)
 
     def percentiles(self, metric: str, latencies: "Latencies") -> None:
-        """Add percentiles and maximum of a latency as measurements, in seconds."""
+        """Add percentiles and the maximum of latencies as measurements, in seconds.
+
+        Their names begin with `metric`, such as `<metric>.max`.
+        """
         for name, share in PERCENTILES.items():
             self.measure(f"{metric}.{name}", latencies.percentile_ns(share) / 1e9, "s", Better.LESS)
         self.measure(f"{metric}.max", latencies.most_ns / 1e9, "s", Better.LESS)
 
     def outcome(self) -> Outcome:
-        """Return everything in the form that a result keeps."""
+        """Return all that was recorded as the Outcome that a result file keeps."""
         return Outcome(
             measurements=tuple(self.measurements),
             cold=self.cold,

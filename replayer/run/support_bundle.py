@@ -1,4 +1,4 @@
-"""A bundle for support: texts about a run and its machine, without secrets."""
+"""A bundle for support: a file with texts about a run and its machine, without secrets."""
 
 import io
 import json
@@ -48,13 +48,13 @@ _PLACES = ("PWD", "OLDPWD")
 
 @dataclass
 class SupportBundle:
-    """The texts of a bundle, each without secrets, by their names."""
+    """The texts of a bundle by their names; secrets are removed from each text when it is added."""
 
     host: Host = field(default_factory=Host)
     texts: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, text: str) -> None:
-        """Add a text without its secrets."""
+        """Add a text under a name, with *** in place of passwords and other secrets."""
         self.texts[name] = without_secrets(text)
 
     def add_run(self, path: Path) -> None:
@@ -94,7 +94,7 @@ class SupportBundle:
         self.add("check.json", json.dumps({"lines": lines, "facts": facts}, indent=1, default=str))
 
     def add_logs(self) -> None:
-        """Add the ends of the logs of the servers that replayer started here."""
+        """Add the last part of each log of the servers that replayer started here."""
         for path in sorted((journal.home() / "data").glob("*/server.log")):
             try:
                 with path.open("rb") as file:
@@ -110,7 +110,7 @@ class SupportBundle:
         self.add(f"{name}.log", _LOGGED.sub(_without_values, text))
 
     def contents(self) -> Iterator[tuple[str, str]]:
-        """Yield the name and the size of each text."""
+        """Yield the name of each text and its size in words, such as 1.20 KiB."""
         for name, text in self.texts.items():
             yield name, show_size(len(text.encode()))
 
@@ -150,7 +150,10 @@ def without_secrets(text: str) -> str:
 
 
 def _without_values(match: re.Match[str]) -> str:
-    """Return a message of a server's log with *** in place of its statement or values."""
+    """Return a matched message of a server's log with *** in place of its statement or values.
+
+    A message of the kind DETAIL that contains no values is returned unchanged.
+    """
     if match[2] == "DETAIL" and not _WITH_VALUES.search(match[3]):
         return match[0]
     return f"{match[1]}{_HIDDEN}"
@@ -167,7 +170,10 @@ def _assigned(match: re.Match[str]) -> str:
 
 
 def _secrets_of_environment() -> list[str]:
-    """Return the values of variables whose names are those of secrets, the longest first."""
+    """Return the values of environment variables that hold secrets, judged by their names.
+
+    The longest come first, so that a part of a secret is not replaced before the whole.
+    """
     found = {
         value
         for name, value in os.environ.items()

@@ -1,4 +1,7 @@
-"""The promised time of a run: progress against it, and a new promise if it cannot be kept."""
+"""The promised time of a run: progress against it, and a new promise if it cannot be kept.
+
+The promise is the expected duration, which is printed before the run starts.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,21 @@ _KEPT = 1.5
 
 
 class TimePromise:
-    """The promised seconds of a run, from its begin on."""
+    """The promised duration of a run in seconds, and a clock that starts when the run begins."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Promise some seconds; infinity stands for no promise, which is always kept."""
+        """Promise that the run takes `seconds`; infinity means no promise, which is always kept."""
         self._clock = clock
         self._began = clock()
         self._seconds = seconds
 
     def begin(self) -> None:
-        """Start the clock anew: planning may have taken a while."""
+        """Start the clock again when the run begins, as planning it may have taken a while."""
         self._began = self._clock()
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds since the begin."""
+        """Return the seconds since the run began."""
         return self._clock() - self._began
 
     @property
@@ -41,9 +44,10 @@ class TimePromise:
         return f"{show_duration(round(self.elapsed))} of {about(self._seconds)}"
 
     def spare(self, left: float) -> float:
-        """Return the seconds that the run may lose and still keep the promise.
+        """Return the seconds that the run may lose and still keep its promised time.
 
-        The run needs `left` more seconds. A negative result means that the promise is broken.
+        `left` is the number of seconds that the run still needs. A negative result means that the
+        promise is broken.
         """
         return _KEPT * self._seconds - self.elapsed - left
 
@@ -52,9 +56,10 @@ class TimePromise:
         self._seconds += seconds
 
     def renewed(self, left: float, why: str) -> str:
-        """Return a sentence with a new promise if `left` more seconds break it; "" if it is kept.
+        """Return a sentence with a new promised time, or "" if the old promise can be kept.
 
-        `why` is the reason, in a few words.
+        `left` is the number of seconds that the run still needs. `why` is the reason for the delay,
+        in a few words.
         """
         if self.spare(left) >= 0:
             return ""
@@ -69,5 +74,5 @@ NO_PROMISE = TimePromise(math.inf)
 
 
 def about(seconds: float) -> str:
-    """Return a promised time in words."""
+    """Return a time in words, such as `about 3 min 20 s`; it is rounded, and is at least 1 s."""
     return f"about {show_duration(max(1.0, float(round(seconds))))}"

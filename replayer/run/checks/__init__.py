@@ -1,1 +1,1 @@
-"""Checks before a run: each tries what the machine allows."""
+"""Checks that run before a workload does: each one tries whether this machine allows a thing."""

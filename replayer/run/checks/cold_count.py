@@ -1,4 +1,4 @@
-"""The cold count: read a table from disk once, and compare four counters of the bytes read."""
+"""The cold count: count a table's rows from disk, and compare four counts of the bytes read."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,10 @@ _LATE_TRIES, _LATE_SECONDS, _STILL = 16, 0.3, 5
 
 
 class ReadAccounts(NamedTuple):
-    """All counters, read once just before or just after the count; None for a missing counter."""
+    """The values of all counters at one time, just before or just after the rows are counted.
+
+    A counter that cannot be read is None.
+    """
 
     clock: float | None
     """The server's own clock, in seconds."""
@@ -62,7 +65,7 @@ class ReadAccounts(NamedTuple):
 
 
 class ColdCount:
-    """A table in the server's data folder, counted once when nothing of it is in memory."""
+    """A table in the server's data folder, whose rows are counted while none of it is in memory."""
 
     def __init__(self, server: Server, trials: VerbTrials, folder: Path) -> None:
         self._server, self._trials, self._host = server, trials, Host()
@@ -71,7 +74,11 @@ class ColdCount:
         self._disks = underneath.stack_of(self._files, self._host)
 
     def attempt(self) -> Iterator[Finding]:
-        """Remove the table from memory, count its rows, and yield a finding for each counter."""
+        """Count the table's rows with none of it in memory; yield the finding on each counter.
+
+        If too few bytes were read, drop the table from memory and count again, at most three times
+        in all.
+        """
         around = self._goes_around()
         for _ in range(_COLD_TRIES):
             self._make_cold()
@@ -90,7 +97,7 @@ class ColdCount:
     def _goes_around(self) -> bool:
         """Return whether the server bypasses the page cache; True if that cannot be measured.
 
-        A server that bypasses the page cache left hardly any page of its new table there.
+        A server that bypasses the page cache leaves hardly any page of a new table in it.
         """
         share = residency(self._files).share
         return share is None or share <= _BYPASSED
@@ -119,10 +126,11 @@ class ColdCount:
         )
 
     def _settled(self) -> tuple[float | None, float, float, int | None]:
-        """Return (server's clock, time asked, time answered, bytes that the server counted).
+        """Return (server's clock, time asked, time answered, bytes read as the server counts them).
 
         The counters are read again until the number of reads no longer changes.  The two times are
-        of this machine's clock.  Clock and bytes are None if the engine has no verb `counters`.
+        of this machine's clock, just before and just after the last reading.  The server's clock
+        and the bytes are None if the engine has no SQL file `counters`, or if it fails.
         """
         engine = self._trials.database.engine
         if engine.verb(protocol.COUNTERS) is None:
@@ -145,7 +153,11 @@ class ColdCount:
 
 
 def attempt(server: Server, trials: VerbTrials, folder: Path | None, why: str) -> Sequence[Finding]:
-    """Return the findings of a cold count; without a folder all are untested, because of `why`."""
+    """Return the four findings of a cold count, which counts a table's rows from disk.
+
+    Without a folder of the server's files, nothing is counted: each finding is untested, and `why`
+    is its reason.  After an error, the error is the reason.
+    """
     names = (COUNT, CLOCK, READS, PROCESSES)
     if folder is None:
         return [Finding(name=name, proven=None, found=why) for name in names]

@@ -1,4 +1,4 @@
-"""Checks of each client host, line by line, as preflight makes them for this machine."""
+"""Checks of each client host, one line for each check, as preflight.py has for this machine."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _SLOW_TRIP = 0.005
 def lines(names: Sequence[str], engine: Engine | None, url: str) -> list[PreflightLine]:
     """Return the check lines of all hosts, in the order of `names`; hosts are checked in parallel.
 
-    With an engine, each host also tries to reach the server at `url`. Raises Impossible if this
-    host has to look up the server's password and cannot reach the server.
+    With an engine, each host also tries to reach the server at `url`. Raises Impossible if the
+    server's password has to be looked up on this host, and that fails.
     """
     connector = _connector(engine, url) if engine else None
     with ThreadPoolExecutor(_AT_ONCE) as pool:

@@ -1,4 +1,4 @@
-"""Marks: comments with the word UNVERIFIED in an engine's files, each with a proof's answer."""
+"""Comments with the word UNVERIFIED in an engine's files, and their answers from a real server."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +29,21 @@ The mark of a verb that is missing here is answered by the trial of that verb.""
 def answer(
     engine: Engine, findings: Sequence[Finding], trials: Sequence[VerbTrial]
 ) -> tuple[MarkAnswer, ...]:
-    """Return every mark in the engine's files, with the finding or the trial that answers it."""
+    """Return an answer for each comment with the word UNVERIFIED in the engine's files.
+
+    The answer is the test of a property (a finding), or the execution of the SQL file (a trial).
+    """
     found = {one.name: one for one in findings}
     tried = {one.verb: one for one in trials}
     return tuple(_answered(name, file, words, found, tried) for name, file, words in _marks(engine))
 
 
 def _marks(engine: Engine) -> Iterator[tuple[str, str, str]]:
-    """Yield (verb, file, text) of each mark in the engine's files, inherited files included."""
+    """Yield (verb, file, text) of each comment with the word UNVERIFIED in the engine's files.
+
+    A verb is the name of an operation, such as `table/scan`. Files that the engine inherits from
+    another engine are included.
+    """
     if MARK in engine.spec.counters:
         yield "counters", f"{engine.name}/engine.toml", engine.spec.counters
     for name in engine.verbs():
@@ -53,7 +60,10 @@ def _folder(engine: Engine, verb: Verb) -> Path:
 
 
 def _words(text: str) -> str:
-    """Return a comment's sentence with the mark, and those before and after; "" without a mark."""
+    """Return the sentence with the word UNVERIFIED from SQL comments, and both of its neighbours.
+
+    `text` is the content of an SQL file. The result is "" if no comment has that word.
+    """
     lines = [one.strip().removeprefix("--").strip() for one in text.splitlines() if "--" in one]
     sentences = _SENTENCE.split(" ".join(lines))
     place = next((n for n, one in enumerate(sentences) if MARK in one), None)

@@ -1,8 +1,8 @@
 """Checks of this machine, one line each: a thing is tried, without harm, and not guessed.
 
-Each public function here whose only parameter is `case` makes one line, without being registered.
-The lines are shown in the order of this file. If the answer of a line with `needed` is no, the
-default workload is impossible.
+Each public function here whose only parameter is `case` is a check, and returns one line. It is
+found by that parameter: no list names the checks. The lines are shown in the order of this file. If
+a check that is `needed` has the answer no, the default workload cannot run here.
 """
 
 import inspect
@@ -53,7 +53,7 @@ class Answer(StrEnum):
 
 
 class PreflightLine(NamedTuple):
-    """One check: how far a thing is possible, what was found, and what to do about it."""
+    """One check's result: how far a thing is possible, what was found, and what to do about it."""
 
     name: str
     answer: Answer
@@ -80,7 +80,7 @@ class Case:
 
     @cached_property
     def server(self) -> Programs | ReplayerError:
-        """Return the server's programs, or the error that explains why there are none."""
+        """Return the server's programs; if there are none, return the error with the reason."""
         try:
             return programs.find(self.engine.title, self.engine.spec.server)
         except ReplayerError as error:
@@ -106,9 +106,10 @@ class Case:
 
     @cached_property
     def tables(self) -> tuple[int, int]:
-        """Return two estimates of the workload in bytes: on disk, and in the page cache.
+        """Return two estimates in bytes of the data of `workload`: on disk, and in the page cache.
 
-        Steps use the page cache in turn, so the second is the largest of any step.
+        Steps use the page cache one after the other, so the second number is the largest need of
+        any step.
         """
         steps = workload_file.load(self.workload).steps
         taken = [footprint.of(spec, self.engine.block_size) for spec in steps]
@@ -117,7 +118,7 @@ class Case:
 
 
 def lines(case: Case) -> Iterator[PreflightLine]:
-    """Yield every line, in the order of this file."""
+    """Yield the lines of all checks in the order of this file; make each check when it is due."""
     for ask in _questions():
         yield ask(case)
 
@@ -126,7 +127,7 @@ def lines(case: Case) -> Iterator[PreflightLine]:
 
 
 def server(case: Case) -> PreflightLine:
-    """Look for a server that replayer can start."""
+    """Look for an installed database server that replayer can start."""
     if isinstance(case.server, ReplayerError):
         return _refused("server", case.server)
     chosen = case.server
@@ -187,7 +188,10 @@ def free_space(case: Case) -> PreflightLine:
 
 
 def direct_reads(case: Case) -> PreflightLine:
-    """Try a read with O_DIRECT in the data folder; direct sessions and direct walks need that."""
+    """Try a read with O_DIRECT in the data folder: a disk read that bypasses the page cache.
+
+    The default workload needs such reads, in sessions and in walks.
+    """
     direct = case.engine.spec.sessions.memory.get("direct")
     since = direct.since if direct else 0
     refused = _direct(case.here)
@@ -205,7 +209,7 @@ def direct_reads(case: Case) -> PreflightLine:
 
 
 def memory_size(case: Case) -> PreflightLine:
-    """Compare the usable memory with the bytes that cached sessions keep in memory."""
+    """Compare the usable memory with what the workload wants to keep in the page cache."""
     usable, wanted = case.host.usable_memory_bytes(), case.tables[1]
     finding = f"{show_size(usable)} usable, cached sessions of `run {case.workload}` want "
     finding += show_size(wanted)
@@ -250,20 +254,20 @@ def residency_proof(case: Case) -> PreflightLine:
 
 
 def cgroup(case: Case) -> PreflightLine:
-    """Check whether the server can be put into a memory cgroup."""
+    """Check whether the memory of a server can be limited, with its page cache, by a cgroup."""
     version = case.facts.get("cgroup.version", "?")
     return _bounding(case, "cgroup", f"version {version}: the server's page cache can be limited")
 
 
 def huge_pages(case: Case) -> PreflightLine:
-    """Check whether memory can be set aside as huge pages."""
+    """Check whether free memory can be set aside as huge pages: the page cache then gets less."""
     reserved = warnings.huge_pages_reserved(case.facts)
     line = _bounding(case, "hugepages", "free memory can be set aside as huge pages")
     return line._replace(answer=Answer.LIMITED, todo=str(reserved)) if reserved else line
 
 
 def locked_memory(case: Case) -> PreflightLine:
-    """Check whether memory can be locked."""
+    """Check whether free memory can be locked: less of it is then left for the page cache."""
     return _bounding(case, "ballast", "free memory can be locked away")
 
 
@@ -297,7 +301,7 @@ def read_ahead(case: Case) -> PreflightLine:
 
 
 def pressure(case: Case) -> PreflightLine:
-    """Read pressure stall information."""
+    """Check whether the kernel records how long tasks wait for CPU, memory and I/O."""
     if case.host.read("proc/pressure/io"):
         return PreflightLine(
             "pressure", Answer.OK, "stall times of CPU, memory and I/O are recorded"
@@ -309,7 +313,7 @@ def pressure(case: Case) -> PreflightLine:
 
 
 def sleep(case: Case) -> PreflightLine:
-    """Check whether the kernel can trace the sleep of sessions, for the account of their time."""
+    """Check whether the kernel can trace when sessions sleep, for the account of their time."""
     try:
         with tempfile.TemporaryDirectory(prefix="replayer-check-") as folder:
             perf.of_scheduler(case.host, Path(folder)).end()
@@ -399,7 +403,7 @@ def other_servers(case: Case) -> PreflightLine:
 
 
 def bench_tools(case: Case) -> PreflightLine:
-    """Look for the programs with whose results `make bench` compares those of replayer."""
+    """Look for the programs fio, iostat and hyperfine; `make bench` compares replayer with them."""
     del case
     missing = [package for program, package in _TOOLS.items() if shell.find(program) is None]
     if not missing:
@@ -411,7 +415,7 @@ def bench_tools(case: Case) -> PreflightLine:
 
 
 def leftovers(case: Case) -> PreflightLine:
-    """Look for things that another replayer uses now, or left behind when it was killed."""
+    """Look for things that another replayer process uses now, or left behind when it was killed."""
     del case
     notes = list(journal.notes())
     left = [note.kind for note in notes if note.abandoned]
@@ -451,7 +455,7 @@ def _refused(name: str, error: ReplayerError) -> PreflightLine:
 
 
 def _usable(folder: data_folders.DataFolder, case: Case) -> None:
-    """Raise Impossible for a folder that a run would refuse; change nothing."""
+    """Raise Impossible if a run would refuse this data folder; change nothing in it."""
     server = case.server if isinstance(case.server, Programs) else None
     folder.check(server.user if server else None)
     if folder.path.exists():
@@ -503,7 +507,7 @@ def _forgetting(folder: Path) -> int | None:
 
 
 def _seen(folder: Path) -> Residency | str:
-    """Return the residency of a test file, or a sentence on why no method can measure it here."""
+    """Return how much of a test file is in memory; if nothing can measure that here, the reason."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
             file.write(bytes(range(256)) * (_MIB // 256))

@@ -1,4 +1,4 @@
-"""The proof of an engine: what each of its verbs did on a real server, as JSON and Markdown."""
+"""The proof of an engine: the results of its SQL files on a real server, as JSON and Markdown."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ _STATEMENT = re.compile(r"[|\n\r]+")
 
 
 class TrialOutcome(StrEnum):
-    """The result of one trial."""
+    """The result of one trial, in which one verb (an SQL file of the engine) is executed."""
 
     OK = "ok"
     FAILED = "failed"
@@ -20,7 +20,7 @@ class TrialOutcome(StrEnum):
 
 
 class VerbTrial(Noun):
-    """The trial of one verb: its result, or the reason why it was not executed."""
+    """The trial of one verb (an SQL file of the engine): its result, or why it was not executed."""
 
     verb: str
     outcome: TrialOutcome
@@ -34,7 +34,7 @@ class VerbTrial(Noun):
 
 
 class Finding(Noun):
-    """One property of the engine that was tested as a whole."""
+    """The result of testing one property of the engine, such as that a flush writes all pages."""
 
     name: str
     proven: bool | None
@@ -43,7 +43,10 @@ class Finding(Noun):
 
 
 class MarkAnswer(Noun):
-    """A comment with the word UNVERIFIED in an engine's file, and what this server shows of it."""
+    """A comment with the word UNVERIFIED in an engine's file, and the proof's answer to it.
+
+    `proven` is True if this server confirmed the doubtful part, and False if it refuted it.
+    """
 
     file: str
     asks: str
@@ -73,18 +76,21 @@ class EngineProof(Noun):
     """The answer to each comment with the word UNVERIFIED in the engine's files."""
 
     def count(self, outcome: TrialOutcome) -> int:
-        """Return the number of verbs with that outcome."""
+        """Return the number of verbs (the engine's SQL files) whose trial had that outcome."""
         return sum(trial.outcome is outcome for trial in self.trials)
 
     @property
     def holds(self) -> bool:
-        """Return whether no verb failed and nothing was refuted."""
+        """Return whether no verb (SQL file) failed and no tested property was found to be false."""
         refuted = any(finding.proven is False for finding in self.findings)
         return not refuted and not self.count(TrialOutcome.FAILED)
 
 
 def verdict_of(proof: EngineProof) -> str:
-    """Return one sentence: how many verbs ended in which way, and what was refuted or untested."""
+    """Return one sentence on the proof: the number of verbs (SQL files) with each outcome.
+
+    The sentence also names the properties that were refuted, and those that could not be tested.
+    """
     counts = ", ".join(
         f"{proof.count(outcome)} {outcome}" for outcome in TrialOutcome if proof.count(outcome)
     )
@@ -97,7 +103,10 @@ def verdict_of(proof: EngineProof) -> str:
 
 
 def as_markdown(proof: EngineProof) -> str:
-    """Return the proof as a Markdown page: the answer, the findings, then every verb."""
+    """Return the proof as a Markdown page: the verdict, the properties, then every verb.
+
+    A verb is one SQL file of the engine.
+    """
     return "\n".join(_lines(proof)) + "\n"
 
 

@@ -1,7 +1,8 @@
-"""Prove an engine on a real server: try each verb, and the properties that results depend on.
+"""Prove an engine on a real server: try its SQL files, and the properties that results need.
 
-A table of 6,144 rows is made verb by verb, grown to 98,304 rows, hashed, flushed, read cold and
-removed.  A verb that fails does not end the proof: its error is kept, and the next verb is tried.
+An SQL file of an engine is called a verb.  A table of 6,144 rows is made verb by verb, grown to
+98,304 rows, hashed, flushed, read cold and removed.  A verb that fails does not end the proof: its
+error is kept, and the next verb is tried.
 """
 
 import contextlib
@@ -62,7 +63,8 @@ def prove(server: Server, say: Callable[[str], None], files: Path | None = None)
     """Return the proof of a server's engine; remove all tables that were made for the proof.
 
     `files` is the server's data directory as the user named it, None to look for it.  Raises
-    Impossible if the table persons1 is there already and is not of an earlier, killed proof.
+    Impossible if the table persons1 exists already, unless an earlier proof that was killed left
+    it.
     """
     trials = VerbTrials(Database(server.engine, server.start()))
     try:
@@ -88,7 +90,7 @@ def _refuse_table(database: Database) -> None:
 
 
 class DataPlace(NamedTuple):
-    """The server's data directory on this machine."""
+    """The server's data directory on this machine, or the reason why it is not known."""
 
     folder: Path | None
     why: str
@@ -98,7 +100,11 @@ class DataPlace(NamedTuple):
 
 
 def _place(server: Server, files: Path | None) -> DataPlace:
-    """Return the data directory: the one that the user names, else the one that is proven."""
+    """Return the data directory: `files`, which the user named, or else the one that was found.
+
+    A directory counts as found if a file in it has the content that the server reports.  If `files`
+    is None and no directory was found, `folder` of the result is None.
+    """
     own = server.data_directory()
     why = "" if own else server.explain_missing_files().why
     proven = own is not None
@@ -147,7 +153,11 @@ def _proof(
 
 
 def _ask(trials: VerbTrials, schema: str) -> None:
-    """Execute the verbs that only ask, without those of an extension that the server lacks."""
+    """Execute the verbs (SQL files of the engine) that only query and change nothing.
+
+    Verbs of the extension for statement statistics are left out if the server lacks it.  `schema`
+    is used for the extension if the server does not name another one.
+    """
     statistics = trials.attempt("profile/extension")
     there = trials.database.engine.named("profile/extension") is None or bool(statistics)
     if statistics:
@@ -158,9 +168,9 @@ def _ask(trials: VerbTrials, schema: str) -> None:
 
 
 def _held(server: Server, trials: VerbTrials) -> Finding:
-    """Return the finding whether the verb `holder` lists the session that holds this check's lock.
+    """Test the verb `holder`: it must list the session that holds the lock of this check.
 
-    At least one session must be listed.
+    The finding is proven if at least one session is listed.
     """
     if trials.database.engine.named("holder") is None:
         return Finding(name="holder", proven=None, found="the engine has no verb `holder`")
@@ -172,7 +182,10 @@ def _held(server: Server, trials: VerbTrials) -> Finding:
 
 
 def _lock(trials: VerbTrials) -> None:
-    """Take and release the lock of a server that was started for this check alone."""
+    """Try the verbs that take and release replayer's lock on the database.
+
+    This happens only on a server that was started for this check.
+    """
     holder = f"replayer {__version__} --prove"
     for name in ("lock_database", "lock", "hold", "unlock"):
         trials.attempt(name, holder=holder)
@@ -185,7 +198,10 @@ def _layouts(database: Database) -> list[str]:
 
 
 def _other_layout(table: TableTrials, say: Callable[[str], None]) -> Finding:
-    """Make, test and remove a table in a layout that is not the engine's default."""
+    """Make a small table in another layout than the engine's default, test it and remove it.
+
+    Returns the finding on its row count and checksums.
+    """
     say(f"{table_trials.FEW:,} rows as {table.layout}")
     try:
         table.make()
@@ -196,7 +212,10 @@ def _other_layout(table: TableTrials, say: Callable[[str], None]) -> Finding:
 
 
 def _cleaned(table: TableTrials) -> None:
-    """Remove the table verb by verb; then drop all that is left of it, as the step `build` does."""
+    """Remove the table with the verbs that a run uses, each as a trial.
+
+    Then drop all that is left of the table, as the step `build` does.
+    """
     trials = table.trials
     trials.roll_back()
     table.remove()
@@ -212,7 +231,10 @@ def _schema(trials: VerbTrials) -> str:
 
 
 def _guarded(name: str, trials: VerbTrials, test: Callable[[], Finding]) -> Finding:
-    """Return the finding of a test; if the test raises an error, a finding with that error."""
+    """Return the finding of a test; if the test raises an error, a finding that has the error.
+
+    Such a finding is neither proven nor refuted: `proven` is None.
+    """
     try:
         return test()
     except ReplayerError as error:
@@ -223,14 +245,14 @@ def _guarded(name: str, trials: VerbTrials, test: Callable[[], Finding]) -> Find
 
 
 def _tested(table: TableTrials) -> Finding:
-    """Return the finding whether the table of 6,144 rows has the right row count and checksums."""
+    """Test whether the table of 6,144 rows has the right row count and checksums."""
     return _guarded(
         f"doubling, {table.layout}", table.trials, lambda: _counted(table, table_trials.FEW)
     )
 
 
 def _counted(table: TableTrials, rows: int) -> Finding:
-    """Compare the result of the verb table/count with the rows and checksums that were built."""
+    """Compare the rows and checksums that the server counts in the table with the expected ones."""
     name = f"doubling, {table.layout}"
     counted = table.trials.attempt("table/count")
     table.trials.attempt("table/scan")
@@ -247,7 +269,7 @@ def _counted(table: TableTrials, rows: int) -> Finding:
 
 
 def _hashed(database: Database) -> Finding:
-    """Compare the hash of all stored rows with the hash of the rows from `list_rows`."""
+    """Compare the SHA-256 of all stored rows with that of the expected rows from `list_rows`."""
     stored = [
         (int(row["id"]), str(row["lastname"]))
         for row in database.query(f"SELECT id, lastname FROM {persons.NAME}")  # noqa: S608
@@ -260,7 +282,7 @@ def _hashed(database: Database) -> Finding:
 
 
 def _ranged(table: TableTrials) -> Finding:
-    """Return the finding whether two ranges of stored rows have the id sums of `list_rows`."""
+    """Read the table in two ranges; compare each range's sum of ids with that of `list_rows`."""
     made = [id_ for id_, _ in list_rows(table.rows)]
     sums = table.read_ranges()
     found = f"two ranges have the sums {' and '.join(f'{one:,}' for one in sums)} of their ids"
@@ -271,7 +293,10 @@ def _ranged(table: TableTrials) -> Finding:
 
 
 def list_rows(rows: int) -> list[tuple[int, str]]:
-    """Return pairs of id and last name, by the table's rule, for at least `rows` rows."""
+    """Return the pairs (id, last name) that the table must hold, computed without the server.
+
+    There are at least `rows` pairs: six are doubled until there are enough.
+    """
     made = [(persons.FIRST_ID + n, name) for n, name in enumerate(persons.SEEDS)]
     while len(made) < rows:
         made += [(id_ + n, f"{name}{n}") for n, (id_, name) in enumerate(made, 1)]
@@ -287,7 +312,10 @@ def hash_of(rows: Sequence[tuple[int, str]]) -> str:
 def _flushed(
     server: Server, table: TableTrials, schema: str, place: DataPlace, began: int
 ) -> Iterator[Finding]:
-    """Flush the table; yield a finding on pages that are still dirty, and one on its files."""
+    """Flush the table; yield one finding on pages that are still unwritten, and one on its files.
+
+    `began` is the time in nanoseconds (time of day) at which this check began.
+    """
     trials, folder = table.trials, place.folder
     table.vacuum()
     trials.attempt("flush")
@@ -317,7 +345,11 @@ def _clean(server: Server, database: Database, folder: Path) -> Finding:
 
 
 def _files(database: Database, folder: Path, began: int) -> Finding:
-    """Compare the size of the files that the server lists with the table size that it reports."""
+    """Compare the size of the files that the server lists with the table size that it reports.
+
+    If none of the files is there, the finding names the folders written to since `began`, which is
+    the time of day in nanoseconds.
+    """
     listed = database.execute(VerbName("files"))
     there: list[Path] = []
     with contextlib.suppress(Skip):  # not even the folders that it lists are there
@@ -335,7 +367,10 @@ def _files(database: Database, folder: Path, began: int) -> Finding:
 
 
 def _written_since(folder: Path, began: int) -> str:
-    """Return in words the folders with the most bytes in files written since this check began."""
+    """Return in words the folders with the most bytes in files written since `began`.
+
+    `began` is the time in nanoseconds (time of day) at which this check began.
+    """
     sizes: dict[str, int] = {}
     for parent, _, names in os.walk(folder):
         for name in names:

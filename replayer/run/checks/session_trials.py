@@ -1,4 +1,7 @@
-"""Trials of the verbs that sessions use: those of the SLOB method and of statement mixes."""
+"""Trials of the SQL files that sessions use: of the SLOB method and of mixed statements.
+
+In the SLOB method, a procedure on the server reads and changes random blocks of a table.
+"""
 
 from replayer import __version__
 from replayer.engines.connection import Row
@@ -25,8 +28,9 @@ _MASK = 8_191
 def attempt_all(trials: VerbTrials) -> list[Finding]:
     """Load a small table, run the session procedure and statements of each kind, drop the table.
 
-    Returns one finding: whether the clock moves inside the procedure.  If a run's table is there,
-    nothing is done, which is the finding.
+    Returns one finding: whether the server's clock moves on while the procedure runs.  The finding
+    is untested, and nothing is tried, if the engine has no session procedure or if a run's table is
+    there.
     """
     if trials.database.engine.named("slob/slice") is None:
         why = "the engine has no session procedure, and its steps are skipped"
@@ -54,7 +58,10 @@ def attempt_all(trials: VerbTrials) -> list[Finding]:
 
 
 def _may_go(row: Row) -> bool:
-    """Return whether a table has a name that the check does not use, or is of a killed check."""
+    """Return whether the check may go on although this table exists.
+
+    It may if it does not use a table of that name, or if an earlier, killed check left the table.
+    """
     if row["name"] not in (_TABLE, _INSERTED):
         return True
     return bool(row["ours"]) and row["made_as"] in (None, "", _WANTED.mark)
@@ -78,7 +85,10 @@ def _load(trials: VerbTrials) -> None:
 
 
 def _slice(trials: VerbTrials) -> Finding:
-    """Call the session procedure once; return whether the clock moved inside the procedure."""
+    """Call the session procedure once; return the finding on whether the clock moved inside it.
+
+    `proven` is None if the procedure returned no row, or a row that cannot be read.
+    """
     attempt, table = trials.attempt, {"table": _TABLE}
     attempt("slob/procedure", table)
     attempt("slob/name", {"number": 1})

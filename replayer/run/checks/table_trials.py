@@ -1,4 +1,4 @@
-"""Trials of the verbs that make, grow and remove the table persons1."""
+"""Trials of the verbs (an engine's SQL files) that make, grow and remove the table persons1."""
 
 import time
 
@@ -20,7 +20,7 @@ _NAME_BYTES = 20.0
 
 
 class TableTrials:
-    """The table that the trials make; each method goes on after a verb that failed."""
+    """The trials of the verbs (SQL files) on one table; a failed verb does not stop the others."""
 
     def __init__(self, trials: VerbTrials, layout: str) -> None:
         self.trials = trials
@@ -35,7 +35,7 @@ class TableTrials:
         return len(SEEDS) << self.doubling
 
     def make(self) -> None:
-        """Make the table, with 6,144 rows."""
+        """Make the table, and double it until it has 6,144 rows."""
         attempt = self.trials.attempt
         attempt("table/session")
         attempt("table/found")
@@ -66,7 +66,7 @@ class TableTrials:
             self._try_other_compressions([str(row["name"]) for row in names[1:]])
 
     def grow(self) -> None:
-        """Grow the table to 98,304 rows."""
+        """Double the table until it has 98,304 rows."""
         self._grow_to(GROWN)
 
     def read_ranges(self) -> list[int]:
@@ -80,14 +80,14 @@ class TableTrials:
         return [int(found[0]["id_sum"]) for found in rows if found]
 
     def vacuum(self) -> None:
-        """Execute the verbs with which the step `flush` prepares the table."""
+        """Execute the verbs (SQL files) with which the step `flush` prepares a table."""
         for segment in range(1, max(1, self.rows // SEGMENT_ROWS) + 1):
             self.trials.attempt(f"{self.layout}/vacuum", {"segment": segment})
         self.trials.attempt(f"{self.layout}/vacuum_all")
         self.trials.attempt("table/vacuum")
 
     def remove(self) -> None:
-        """Remove the table by the verbs that a run uses."""
+        """Remove the table with the same verbs (SQL files) that a run uses."""
         attempt = self.trials.attempt
         segments = attempt("table/segments")
         attempt("table/forget")
@@ -143,7 +143,10 @@ class TableTrials:
             self.trials.attempt(f"{self.layout}/store_{self._compression}", {"segment": number})
 
     def _try_other_compressions(self, names: list[str]) -> None:
-        """Change the storage of the first segment and back, which rewrites none of its rows."""
+        """Try each other compression on the first segment, then set its own compression again.
+
+        `names` are the other compressions. The setting rewrites none of the stored rows.
+        """
         for name in (*names, self._compression):
             self.trials.attempt(f"{self.layout}/store_{name}", {"segment": 1})
 

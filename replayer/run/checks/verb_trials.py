@@ -1,4 +1,4 @@
-"""Trials of verbs: each is executed, and its result or the server's error is kept."""
+"""Trials of verbs (an engine's SQL files): the result or the server's error of each is kept."""
 
 import contextlib
 import time
@@ -16,7 +16,7 @@ from replayer.run.checks.proof import TrialOutcome, VerbTrial
 
 
 class VerbTrials:
-    """Results of the verbs of one engine so far; a failure does not end the trials."""
+    """The results of one engine's verbs (SQL files) so far; a failure does not end the trials."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -25,10 +25,11 @@ class VerbTrials:
     def attempt(
         self, name: str, holes: Mapping[str, str | int] | None = None, /, **parameters: Any
     ) -> Sequence[Row]:
-        """Execute a verb and return its rows; () if the engine has none, or if it failed.
+        """Execute a verb and return its rows; () if the engine has no such verb, or if it failed.
 
-        The first result of a verb is kept.  A later one replaces it only if the later one failed,
-        or if the first one succeeded without rows and the later one has rows.
+        A verb is an SQL file of the engine; `holes` are values for `{{name}}` in the SQL.  The
+        first result of a verb is kept.  A later one replaces it only if the later one failed, or if
+        the first one succeeded without rows and the later one has rows.
         """
         verb = self.database.engine.named(name)
         if verb is None:
@@ -56,20 +57,20 @@ class VerbTrials:
             self._trials[trial.verb] = trial
 
     def roll_back(self) -> None:
-        """Roll back a transaction that an error left open, if any; record no trial of that."""
+        """Roll back a transaction that an error left open, if any; do not count this as a trial."""
         verb = self.database.engine.named("rollback")
         if verb is not None:
             with contextlib.suppress(ReplayerError):
                 self.database.execute(verb)
 
     def failed(self, name: str) -> bool:
-        """Return whether a verb was tried and failed."""
+        """Return whether an SQL file of the engine (a verb) was tried and failed."""
         return name in self._trials and self._trials[name].outcome is TrialOutcome.FAILED
 
     def all(self, why_not: Mapping[str, str]) -> tuple[VerbTrial, ...]:
-        """Return a trial of every verb of the engine, sorted by name, also of those not tried.
+        """Return one trial for each verb of the engine; a verb that was not tried gets a trial too.
 
-        `why_not`: begin of a verb's name -> reason why such verbs are not tried.
+        `why_not` maps the beginning of verbs' names to the reason why they were not tried.
         """
         return tuple(
             self._trials.get(name) or self._untried(name, why_not)
@@ -94,7 +95,7 @@ class VerbTrials:
 
 
 def _held_against_contract(trial: VerbTrial) -> VerbTrial:
-    """Return the trial; if its rows lack columns that replayer reads, it becomes a failed one."""
+    """Return the trial, or a failed one instead if its rows lack columns that replayer reads."""
     wanted = COLUMNS.get(pattern_of(trial.verb), ())
     lacking = [name for name in wanted if name not in trial.columns]
     if trial.outcome is not TrialOutcome.OK or not trial.rows or not lacking:

@@ -1,7 +1,7 @@
 """RESULTS/.RUN.events: the events of a run that is under way, readable by the file's owner only.
 
-The file is removed when the run ends. If the run is killed, the next command of replayer finds the
-file by its note in the journal and removes it.
+The file is removed when the run ends. If the run is killed, the next command of replayer removes
+the file. It finds the file by a note in the journal, in which replayer notes all that it must undo.
 """
 
 import contextlib
@@ -66,14 +66,17 @@ class EventFile:
             self._folder.close()
 
     def write(self, data: bytes) -> None:
-        """Append lines to the file, or drop them if the file has its largest size."""
+        """Append whole lines of events to the file; if it would get too large, drop them.
+
+        The largest size is 256 MiB.
+        """
         self._size += len(data)
         if self._size <= _MOST_BYTES:
             os.write(self._fd, data)
 
 
 class Follower:
-    """A reader of the events that the process of another run writes."""
+    """A reader of the events file that another replayer process writes during its run."""
 
     def __init__(self, result: Path) -> None:
         self._path = path_of(result)
@@ -81,7 +84,10 @@ class Follower:
 
     @property
     def there(self) -> bool:
-        """Return whether the file exists, is a plain file and may be read by this user."""
+        """Open the file if it is not open yet, and return whether that succeeded.
+
+        It fails if the file does not exist, is not a plain file or may not be read by this user.
+        """
         if self._fd < 0:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with contextlib.suppress(OSError):
@@ -91,7 +97,7 @@ class Follower:
         return self._fd >= 0
 
     def fresh(self) -> bytes:
-        """Return the bytes that were written since the last call, at most 1 MiB."""
+        """Return the bytes written since the last call, at most 1 MiB; b"" if there are none."""
         return os.read(self._fd, _PIECE) if self.there else b""
 
     def close(self) -> None:
@@ -102,9 +108,10 @@ class Follower:
 
 
 def recover(note: Note) -> str:
-    """Remove the events of a run whose process is gone, and return what was done.
+    """Remove the events file of a run whose process is gone; return a sentence on what was done.
 
-    Raises Untrusted for a file that is not one of a run's events.
+    `note` is the note on the file in the journal. Raises Untrusted for a file that is not the
+    events file of a run.
     """
     path = note.path_of("path", _NAME)
     return journal.remove_file(note, path, _BEGINNING, "the file of a run's events")

@@ -72,12 +72,15 @@ Rates are measured since the last report of the figure; shares are of the time o
 
 
 def now() -> str:
-    """Return the time of an event: ISO 8601, UTC, milliseconds."""
+    """Return the present time as events show it: ISO 8601, UTC, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class _Event(BaseModel):
-    """A frozen record; unknown keys are ignored."""
+    """The base of all events; `at` is the time of the event.
+
+    An event cannot be changed. Keys that are not known are ignored when an event is read.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null")
 
@@ -85,7 +88,7 @@ class _Event(BaseModel):
 
 
 class Planned(BaseModel):
-    """A step that is planned."""
+    """A planned step of the run, with its place in the order and its expected duration."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null")
 
@@ -102,7 +105,7 @@ class Planned(BaseModel):
 
 
 class Number(BaseModel):
-    """A figure of a step that is done."""
+    """One measured number of a step that has ended, with its unit."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null")
 
@@ -146,7 +149,7 @@ class RunLocation(_Event):
 
 
 class Begin(_Event):
-    """A step begins."""
+    """The event that a step begins."""
 
     event: Literal["begin"] = "begin"
     name: str
@@ -157,7 +160,7 @@ class Begin(_Event):
 
 
 class StepEnded(_Event):
-    """A step has ended."""
+    """The event that a step has ended, with its status, seconds and main numbers."""
 
     event: Literal["step"] = "step"
     name: str
@@ -177,7 +180,7 @@ class StepEnded(_Event):
 
 
 class TaskBegin(_Event):
-    """A task that takes a while begins."""
+    """The event that a task begins, which will take a while."""
 
     event: Literal["task"] = "task"
     number: int
@@ -186,7 +189,7 @@ class TaskBegin(_Event):
 
 
 class TaskProgress(_Event):
-    """The progress of a task."""
+    """The event that a task has made progress, such as rows that were built."""
 
     event: Literal["progress"] = "progress"
     number: int
@@ -196,7 +199,7 @@ class TaskProgress(_Event):
 
 
 class TaskEnd(_Event):
-    """A task is over."""
+    """The event that a task is over, with the seconds that it took."""
 
     event: Literal["end"] = "end"
     number: int
@@ -204,21 +207,21 @@ class TaskEnd(_Event):
 
 
 class Figures(_Event):
-    """Live figures of the step under way."""
+    """Live figures of the step under way, such as its reads per second; names as in FIGURES."""
 
     event: Literal["figures"] = "figures"
     values: dict[str, float | None]
 
 
 class MachineActivity(_Event):
-    """The activity of processors and device in the second before."""
+    """The activity of processors and device during the last second; names as in FIGURES."""
 
     event: Literal["machine"] = "machine"
     values: dict[str, float | None]
 
 
 class ServerMark(_Event):
-    """An action of the server by itself, such as a checkpoint."""
+    """An action that the server took by itself, such as a checkpoint."""
 
     event: Literal["mark"] = "mark"
     when: str
@@ -253,7 +256,7 @@ _ANY: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="eve
 
 
 def tidy(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Return figures rounded to six significant digits; inf and NaN become None."""
+    """Return the figures, rounded to six significant digits; inf and NaN become None."""
     return {
         name: float(f"{value:.6g}") if math.isfinite(value) else None
         for name, value in values.items()
@@ -269,7 +272,7 @@ def line(event: Event) -> bytes:
 
 
 def parsed(text: bytes | str) -> Event | None:
-    """Return the event of a line; None if it is not an event, or one of another version."""
+    """Return the event in a line of JSON; None if it is no event, or unknown to this version."""
     try:
         return _whole(_ANY.validate_json(text))
     except ValueError:
@@ -277,12 +280,12 @@ def parsed(text: bytes | str) -> Event | None:
 
 
 def of_keys(keys: Mapping[str, Any]) -> Event:
-    """Return the event with these keys; raise ValueError if they are not those of an event."""
+    """Return the event with these keys and values; raise ValueError if they make no event."""
     return _whole(_ANY.validate_python(keys))
 
 
 def _whole(event: Event) -> Event:
-    """Return an event from another process; raise ValueError for inf or NaN in it."""
+    """Return the event unchanged; raise ValueError if any number in it is inf or NaN."""
     if not _is_finite(event.model_dump()):
         raise ValueError("a number of the event is none")
     return event
@@ -297,7 +300,7 @@ def _is_finite(value: object) -> bool:
 
 
 class StepState(BaseModel):
-    """A step and its progress."""
+    """A planned step of the run: its state, such as running or done, and its numbers so far."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -318,7 +321,7 @@ class StepState(BaseModel):
 
 
 class TaskState(BaseModel):
-    """A task that is under way."""
+    """A task that is under way, such as a build: how much is done, and of which total."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -331,7 +334,7 @@ class TaskState(BaseModel):
 
 
 class FigurePoint(BaseModel):
-    """Figures at one time."""
+    """The live figures that were reported at one time, such as reads per second."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -340,7 +343,10 @@ class FigurePoint(BaseModel):
 
 
 class RunSnapshot(BaseModel):
-    """The state of a run, without the points of its figures."""
+    """The state of a run at one time: its steps, tasks, messages and latest figures.
+
+    Figures of earlier times are not included.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -387,7 +393,7 @@ class EventReader:
                 yield event
 
     def take(self, event: Event) -> None:
-        """Update the state with the next event."""
+        """Update the state of the run with one event, the next one in order of time."""
         self.heard += 1
         self._at = event.at
         match event:
@@ -413,7 +419,7 @@ class EventReader:
                 self._work(event)
 
     def state(self) -> RunSnapshot:
-        """Return the state so far, without the points of its figures."""
+        """Return the state of the run so far, with the latest live figures but not earlier ones."""
         return RunSnapshot(
             run=self.run,
             about=self._about,

@@ -27,7 +27,7 @@ _KILOBYTES = {"rkB/s": "device_read_bytes", "wkB/s": "device_write_bytes"}
 
 @contextlib.contextmanager
 def pulse(sampler: Sampler, server: Server | None, progress: Progress) -> Iterator[None]:
-    """Report the activity of machine and server for as long as the `with` block runs."""
+    """Report the activity of machine and server every second until the `with` block ends."""
     ended = threading.Event()
     machine, tail = ActivityMeter(sampler), None if server is None else _tail(server)
 
@@ -47,7 +47,10 @@ def pulse(sampler: Sampler, server: Server | None, progress: Progress) -> Iterat
 
 
 def tell(machine: "ActivityMeter", tail: Tail | None, out: Callable[[events.Event], None]) -> None:
-    """Send the machine's activity and the server's messages since the last call to `out`."""
+    """Report to `out` the machine's activity and the server's messages since the last call.
+
+    Each report is an event. `tail` reads the server's log; it is None if there is no log to read.
+    """
     values = machine.values()
     if values:
         out(events.MachineActivity(values=values))
@@ -64,14 +67,20 @@ def _tail(server: Server) -> Tail | None:
 
 
 class ActivityMeter:
-    """Activity of processors and device since the last call, from the sampler's own copies."""
+    """The activity of processors and device since the last call, from the sampler's copies.
+
+    The sampler copies the kernel's counters every second.
+    """
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
         self._before: dict[str, Sample] = {}
 
     def values(self) -> dict[str, float | None]:
-        """Return figures, named as in events.FIGURES; {} if no new copy was taken."""
+        """Return live figures of processors and device, named as in events.FIGURES.
+
+        Returns {} at the first call, and if the sampler took no new copy of the counters.
+        """
         shares, device = self._columns("cpu"), self._columns("diskstats")
         return {
             **_named(shares, _SHARES, 0.01),
@@ -94,7 +103,11 @@ class ActivityMeter:
 
 
 def _named(columns: Columns, names: Mapping[str, str], scale: float) -> dict[str, float | None]:
-    """Return the known columns, named as in events.FIGURES, times `scale`."""
+    """Return the first value of each column, times `scale`, under its name as a live figure.
+
+    `names` maps a column to the name in events.FIGURES. Other columns, and inf or NaN, are left
+    out.
+    """
     return events.tidy(
         {
             names[column]: values[0] * scale

@@ -42,7 +42,7 @@ Clock = Callable[[], float]
 
 
 class EventWriter(threading.Thread):
-    """A thread that passes events, as lines, to `write`, which may block or raise OSError."""
+    """A thread that writes queued events as lines; `write` may block or raise OSError."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         super().__init__(name="replayer-events", daemon=True)
@@ -85,7 +85,10 @@ class EventWriter(threading.Thread):
 
 
 class EventPublisher:
-    """A Progress that also publishes its output as events; call `end` after the last event."""
+    """A Progress that shows its output and also publishes it as events.
+
+    Call `end` after the last event.
+    """
 
     def __init__(self, conversation: Progress, clock: Clock = time.monotonic) -> None:
         self._conversation, self._clock = conversation, clock
@@ -101,7 +104,10 @@ class EventPublisher:
             outlet.end()
 
     def add(self, write: Callable[[bytes], object]) -> EventWriter:
-        """Pass all events to `write` too, the kept earlier ones first; return the writer."""
+        """Pass all later events to `write`, after the earlier ones that were kept.
+
+        Returns the thread that calls `write`.
+        """
         outlet = EventWriter(write)
         for event in self._before:
             outlet.tell(event)
@@ -115,7 +121,7 @@ class EventPublisher:
         return sum(outlet.dropped for outlet in self._outlets)
 
     def tell(self, event: Event) -> None:
-        """Publish an event; drop figures that come within half a second of the last ones."""
+        """Publish an event; drop live figures that come within half a second of the last ones."""
         if isinstance(event, events.Figures):
             now = self._clock()
             if now < self._next_figures:
@@ -194,7 +200,7 @@ def run_state(run: Run, path: Path | None) -> events.RunState:
 
 
 def about(run: Run) -> events.RunLocation:
-    """Return the event that describes the engine and the host of a run."""
+    """Return the event that names the engine and the host of a run."""
     engine = run.engine
     # The time is the run's start: so the event stays equal, and is not published twice.
     return events.RunLocation(
@@ -205,7 +211,10 @@ def about(run: Run) -> events.RunLocation:
 
 
 def step_end(step: StepResult, *, earlier: bool = False) -> events.StepEnded:
-    """Return the event of a step that has ended."""
+    """Return the event that reports a step's end, with its main numbers and the proof of its reads.
+
+    `earlier` is True for a step that a resumed run had done before it was interrupted.
+    """
     shown = {one.metric: one for one in (*leader(step), *step.measurements)}
     return events.StepEnded(
         name=step.name,

@@ -1,4 +1,4 @@
-"""Live figures that are computed from totals and reported at most twice a second."""
+"""Live rates per second, computed from growing totals and reported at most twice a second."""
 
 import time
 from collections.abc import Callable
@@ -10,9 +10,9 @@ _EVERY = 0.5
 
 
 class Rates:
-    """Live rates of growing totals, named as in events.FIGURES.
+    """Live rates per second of totals that grow; names of totals are keys of events.FIGURES.
 
-    Create the object when the window begins: the totals count from that moment.
+    Create the object when the measured time begins: the totals count from that moment.
     """
 
     def __init__(self, progress: Progress, clock: Callable[[], float] = time.monotonic) -> None:
@@ -21,9 +21,10 @@ class Rates:
         self._before: dict[str, float] = {}
 
     def count(self, totals: dict[str, float], **figures: float) -> None:
-        """Report the rates of totals, which count from the window's begin, and figures unchanged.
+        """Report how much each total grew per second since the last report; pass on `figures`.
 
-        Does nothing if the last report is less than half a second ago.
+        `totals` count from the begin of the measured time. Nothing is reported if the last report
+        is less than half a second ago.
         """
         now = self._clock()
         passed = now - self._since

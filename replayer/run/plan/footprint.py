@@ -1,4 +1,4 @@
-"""The disk space and memory of a step's data, as the step reports them before it runs."""
+"""The disk space and memory that a step's data needs, as the step estimates it before it runs."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from replayer.run.step_plugin import Footprint
 
 
 def of(spec: StepSpec, block_size: int) -> Footprint | None:
-    """Return the sizes that a step reports of its data; None if it makes no data."""
+    """Return the estimated sizes of a step's data, on disk and in memory; None if it makes none."""
     return step_plugin.load(spec.step).footprint(spec, block_size)
 
 

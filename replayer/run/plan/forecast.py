@@ -45,7 +45,7 @@ class StepForecast:
 
 @dataclass(frozen=True)
 class Disk:
-    """The disk for the data."""
+    """The disk that the data is or will be on: its folder, device, file system and free bytes."""
 
     where: str
     device: str = ""
@@ -55,7 +55,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The work of one run, or of one boot in a plan of boots."""
+    """The expected steps, disk space and duration of one run, or of one boot in a plan of boots."""
 
     workload: str
     server: str
@@ -71,10 +71,10 @@ class Forecast:
 
 
 def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
-    """Return the forecast of a run, based on the earlier runs in some folders.
+    """Return the forecast of a run; the durations follow from earlier runs in `folders`.
 
-    Raises ReplayerError for a server at a URL that cannot be asked, and Impossible if the files
-    that a step names show that the step cannot be done.
+    Raises ReplayerError for a server at a URL that does not answer, and Impossible if a step cannot
+    be done with the files that it names.
     """
     asked = order.workload
     for spec in asked.steps:
@@ -117,7 +117,7 @@ def plan(order: RunRequest, folders: Sequence[Path]) -> PlannedSteps:
     """Return the steps of a run in order, each with its expected duration on this machine.
 
     The duration is that of the newest run in `folders` that did the same step.  Without such a run
-    it follows from the keys of the step, or is None.  Followers show these steps.
+    it follows from the keys of the step, or is None.  The programs that watch a run show this list.
     """
     workload = order.workload
     runs = _here(estimates.earlier(folders, workload.name))
@@ -150,7 +150,7 @@ def _about(spec: StepSpec) -> str:
 
 
 def _here(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs of this machine."""
+    """Return only those runs that were made on this machine, known by its host name."""
     return [run for run in runs if run.host.get("host.name") == platform.node()]
 
 

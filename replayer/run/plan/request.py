@@ -54,7 +54,10 @@ def asker() -> Callable[[str], str] | None:
 
 
 def refuse_idle(workload: Workload, options: str) -> None:
-    """Raise Impossible if no step of a workload has any work for client hosts."""
+    """Raise Impossible if the user named client hosts, but no step has work for other hosts.
+
+    `options` is the option of the command line that named them, for the message.
+    """
     if any(map(_uses_client_hosts, workload.steps)):
         return
     raise Impossible(
@@ -65,7 +68,7 @@ def refuse_idle(workload: Workload, options: str) -> None:
 
 
 def refuse_loopback(order: RunRequest, elsewhere: Sequence[str]) -> None:
-    """Raise Impossible for a loopback address in the URL if other hosts must connect to it.
+    """Raise Impossible for a loopback address in the URL if other hosts must connect to the server.
 
     On each of those hosts the address means that host itself, not this one.
     """

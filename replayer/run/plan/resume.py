@@ -68,7 +68,7 @@ def missing(run: Run, planned: Iterator[tuple[int, StepSpec]]) -> Iterator[tuple
 
 
 def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
-    """Raise Impossible on another machine than the run's, or after another boot."""
+    """Raise Impossible if this is not the machine of the run, or if it was booted since then."""
     for key, what in zip(_SAME_HOST, ("the machine", "the boot"), strict=True):
         before, now = run.host.get(key), host.get(key)
         if before != now or now is None:
@@ -79,7 +79,10 @@ def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
 
 
 def refuse_other_engine(run: Run, engine: EngineFacts | None) -> None:
-    """Raise Impossible for another database than the run's: version, place, settings, data."""
+    """Raise Impossible if the database is not the one that the run had before it was interrupted.
+
+    Its version, place, settings and data must be the same.
+    """
     if run.engine is None:
         # It was cut before its server had started: nothing was measured there.
         return

@@ -1,4 +1,4 @@
-"""Command-line words of `replayer run` in plans and variants: their options, workload and time.
+"""The words of a command line `replayer run` that stand in plans and variants, and their meaning.
 
 A command's module is loaded by its name, because this module must not import commands.
 """
@@ -15,14 +15,14 @@ from replayer.run.plan import forecast, workload
 
 
 def parse(words: Sequence[str], command: str = "run") -> argparse.Namespace:
-    """Return the options of a command; the parser ends the program for words that are wrong."""
+    """Return the options in the words of a command; words that are wrong end the program."""
     parser = argparse.ArgumentParser(prog=f"replayer {command}", allow_abbrev=False)
     registry.load("commands", command).configure(parser)
     return parser.parse_args(words)
 
 
 def workload_of(asked: argparse.Namespace) -> Workload:
-    """Return the workload of parsed words; raise the error with which `replayer run` would end."""
+    """Return the workload that the options name; raise the same errors as `replayer run`."""
     return workload.load(
         asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
     )
@@ -31,7 +31,8 @@ def workload_of(asked: argparse.Namespace) -> Workload:
 def time_of_boots(asked: argparse.Namespace, folder: Path, boots: int) -> str:
     """Return a sentence on the expected time of `boots` boots, based on earlier runs.
 
-    These are the runs in `folder`, which is the plan's, and in the folder of results.
+    Each boot makes one run with the options `asked`. The earlier runs are those in `folder`, which
+    is the plan's folder, and those in the usual folder of results.
     """
     expected = forecast.expect(workload_of(asked), [folder, store.folder()])
     return estimates.time(expected, boots)

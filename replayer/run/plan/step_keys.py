@@ -14,7 +14,7 @@ _BOUNDS = (("ge", "from"), ("gt", "above"), ("le", "to"), ("lt", "below"))
 
 
 def keys(spec: type[StepSpec]) -> Iterator[dict[str, str | None]]:
-    """Yield the keys that a Spec adds to its base: `name`, `type`, `default` and `text` of each.
+    """Yield name, type, default and text of each key that a class Spec adds to its base class.
 
     `text` is the docstring.  `default` includes the bounds; it is None for a key without bounds
     that must be given.
@@ -58,7 +58,7 @@ def _written(metadata: Iterable[Any]) -> NumberForm | None:
 
 
 def _default(field: FieldInfo) -> str | None:
-    """Return a key's default, with its bounds; None if it has neither."""
+    """Return a key's default and its bounds as a text; None for a required key without bounds."""
     bounds = " ".join(
         f"{word} {_shown(limit, field)}"
         for bound in field.metadata
@@ -72,7 +72,7 @@ def _default(field: FieldInfo) -> str | None:
 
 
 def _shown(value: Any, field: FieldInfo) -> str:
-    """Return a value in a readable form, e.g. 1.00 GiB for a size of 1073741824."""
+    """Return a value in a readable form, such as 1.00 GiB for a size of 1073741824."""
     if value is None or value == "":
         return "not set"
     if isinstance(value, tuple):
@@ -88,7 +88,10 @@ def _shown(value: Any, field: FieldInfo) -> str:
 
 
 def _metadata(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[Any]:
-    """Yield the metadata of an annotated type, also of types inside `| None` and lists."""
+    """Yield the metadata of an annotated type, such as its bounds.
+
+    Metadata of types inside `| None` and inside lists is included.
+    """
     yield from metadata
     for inner in get_args(annotation):
         yield from _metadata(inner)

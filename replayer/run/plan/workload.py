@@ -44,8 +44,9 @@ def load(
 ) -> Workload:
     """Read a workload by name or path and apply `step.key=value` and `setting=value` overrides.
 
-    The file of a capture stands for a workload that replays the capture. `probe` holds options of
-    the command line: they replace the keys of every step that takes all of them.
+    If the name is that of a capture file (a converted log), the workload is one that replays it.
+    `probe` holds options of the command line: they replace the keys of every step that takes all of
+    them.
 
     Raises NotFound for a name that does not exist, Impossible for anything that cannot be
     understood; the message names the file, the step, the key and the nearest right word.
@@ -79,12 +80,15 @@ def load(
 
 
 def server_settings(given: Sequence[str]) -> dict[str, str]:
-    """Return name -> value from texts `name=value`; raise Impossible for any other text."""
+    """Return setting -> value from texts `name=value`; raise Impossible for any other text."""
     return dict(_pair(one, "--pg-set") for one in given)
 
 
 def facts(workload: Workload) -> WorkloadFacts:
-    """Return what a result file keeps of a workload, with a digest of its settings and steps."""
+    """Return the part of a workload that a result file keeps.
+
+    It includes a digest (16 hexadecimal digits) of the server settings and the steps.
+    """
     steps = tuple(spec.model_dump(mode="json") for spec in workload.steps)
     what = json.dumps([workload.settings, steps], sort_keys=True)
     return WorkloadFacts(
@@ -98,7 +102,10 @@ def facts(workload: Workload) -> WorkloadFacts:
 
 
 def _capture(name: str) -> Path:
-    """Return the file of a capture; raise NotFound if it does not exist, before a run begins."""
+    """Return the path of the capture file (a converted log) that the user named.
+
+    Raises NotFound if it does not exist, so that no run begins.
+    """
     if not os.path.isfile(name):  # noqa: PTH113 - a Path raises for a name that is too long
         raise NotFound(
             f"the capture {name} is not there; `replayer convert LOG... --out {name}` makes one"
@@ -131,7 +138,10 @@ def of_facts(known: WorkloadFacts) -> Workload:
 
 
 def turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:
-    """Yield each execution of a step, in order: the number of the repeat, and the step."""
+    """Yield (number of the repeat, step) for each execution of a step, in the order of the run.
+
+    A step with `once` is executed in the first repeat only.
+    """
     for repeat in range(1, workload.repeat + 1):
         yield from ((repeat, spec) for spec in workload.steps if repeat == 1 or not spec.once)
 
@@ -161,9 +171,10 @@ def _check_texts(path: Path, tables: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]) -> dict[str, str]:
-    """Set each `step.key=value` in all tables with that name or step.
+    """Set each `step.key=value` in the tables of all steps with that name or of that kind.
 
-    Returns table and key -> the override as it was given, for error messages.
+    Returns table and key -> the override as the user wrote it, for error messages. A table is named
+    by its `id`.
     """
     applied = {}
     for given in overrides:
@@ -185,7 +196,10 @@ def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]
 
 
 def _set_options(path: Path, tables: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
-    """Pass the options of the command line to the steps that take all of them."""
+    """Set the options of the command line as keys of each step that takes all of these options.
+
+    Raises Impossible if no step does.
+    """
     takers = [own for own in tables if options and options.keys() <= _options_of(own["step"])]
     if options and not takers:
         words = ", ".join(f"--{key.replace('_', '-')}" for key in options)
@@ -232,7 +246,11 @@ def _explain(
     error: ValidationError,
     applied: Mapping[str, str],
 ) -> str:
-    """Return the first error of a step's table as one sentence."""
+    """Return one sentence on the first error in a step's table, for the user.
+
+    `where` names the file and the step. `applied` has the overrides of the command line by table
+    and key, so that the sentence can name the override that caused the error.
+    """
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
     given = applied.get(f"{id(table)}.{key}")

@@ -1,4 +1,4 @@
-"""A run on the host of the database: the agent there gets the request and sends the Runs back.
+"""A run on the host of the database: replayer there gets the request and sends the Runs back.
 
 Everything that is local to the data is then local to the run: collectors, device counters,
 residency, dropping caches, host facts, the server's processes. `caller` is the end on the host

@@ -41,7 +41,7 @@ _KINDS = {
 
 
 class Running(Protocol):
-    """A function that runs on another host."""
+    """A function that runs on another host: read its messages, interrupt it, and get its result."""
 
     def receive_messages(self, timeout: float) -> Iterator[Any]:
         """Yield the function's messages, and None after each `timeout` seconds without one.
@@ -55,12 +55,12 @@ class Running(Protocol):
         ...
 
     def result(self) -> Any:
-        """Return the function's result, once it has ended."""
+        """Return the result of the function; call this only after the function has ended."""
         ...
 
 
 class Agents(Protocol):
-    """The agents of a run, on the hosts of its clients and of its database."""
+    """The agents of a run: replayer processes on the client hosts and on the database's host."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Agents(Protocol):
         ...
 
     def passport(self) -> Any:
-        """Return the data with which a run on another host connects to the clients."""
+        """Return the data with which another host, if it does the run, connects to the clients."""
         ...
 
     def run(
@@ -82,9 +82,10 @@ class Agents(Protocol):
 
 
 def found_database(order: RunRequest, agents: Agents) -> str:
-    """Return the client that is on the database's host; "" if the run works best on this host.
+    """Return the name of the client host that has the database's data and so should do the run.
 
-    Raises Impossible if several hosts have the data.
+    Returns "" if the run should be done on this host: the data is here, a step must stay here, or
+    no client host has the data. Raises Impossible if several hosts have the data.
     """
     stays = any(map(order_message.run_here_reason, order.workload.steps))
     if order.url is None or stays or remote.whereabouts(order.engine, order.url).here:
@@ -129,7 +130,7 @@ def execute_there(order: RunRequest, agents: Agents, progress: Progress) -> Gene
 
 
 class _Elsewhere:
-    """A run on another host, rebuilt here from the messages that have come so far."""
+    """A run on another host: its messages are read, and its Runs are put together on this host."""
 
     def __init__(self, order: RunRequest, running: Running, shown: ProgressReceiver) -> None:
         self._order, self._running, self._shown = order, running, shown
@@ -165,7 +166,11 @@ class _Elsewhere:
             raise failure
 
     def _message(self) -> dict[str, Any] | None:
-        """Wait for a frame; return the message that it completes, None if more frames follow."""
+        """Wait for the next frame (a piece of a message), and return the message that it completes.
+
+        Returns None if more frames must follow, or if none came for a while. Raises HostLost if the
+        run ended without a result.
+        """
         # A frame that was taken from the iterator must not be lost to a signal.
         with self._passing_on():
             frames = list(itertools.islice(self._frames, 1))
@@ -176,7 +181,7 @@ class _Elsewhere:
 
     @contextlib.contextmanager
     def _passing_on(self) -> Iterator[None]:
-        """Pass a Ctrl-C on to the run and go on, because its last messages are still awaited."""
+        """Pass a Ctrl-C on to the other host, and go on here until its last messages have come."""
         try:
             with signals.shield():
                 yield
@@ -184,7 +189,10 @@ class _Elsewhere:
             self._running.interrupt(signals.raised())
 
     def _received(self, message: Mapping[str, Any]) -> Run:
-        """Return the Run with its new steps; raise ReplayerError for a Run of another request."""
+        """Return the Run in a message, with the steps of earlier messages before its new ones.
+
+        Raises ReplayerError for a Run of another request.
+        """
         before = () if self._run is None else self._run.steps
         try:
             new = Run.model_validate_json(message["run"], strict=True)
@@ -207,7 +215,11 @@ class _Elsewhere:
             raise self._strange() from error
 
     def _failure(self, message: Mapping[str, Any]) -> BaseException | None:
-        """Return the error that ended a run, as if it had been raised on this host; else None."""
+        """Return the error that ended the run, to be raised on this host; None if it ended well.
+
+        `message` is the last message of the run. If the user interrupted the run here, that is the
+        error.
+        """
         stopped = signals.interruption()
         try:
             what = message["error"]
@@ -228,7 +240,10 @@ class _Elsewhere:
         )
 
     def _cut_short(self, run: Run, error: ReplayerError) -> Run:
-        """Return the Run with the step that was under way when the connection or the run failed."""
+        """Return the Run as ended, with the step that was under way when it was cut short, if any.
+
+        That step and the Run are `partial` if the host was lost, or else `failed`.
+        """
         status = Status.PARTIAL if isinstance(error, HostLost) else Status.FAILED
         turn = next(itertools.islice(turns(self._order.workload), len(run.steps), None), None)
         if turn is not None and run.engine is not None:

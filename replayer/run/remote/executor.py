@@ -1,4 +1,4 @@
-"""The executing end of a run, next to the data: the runner works, Runs and progress go back."""
+"""The part of a remote run on the database's host: do the run, send Runs and progress back."""
 
 import contextlib
 import functools
@@ -29,7 +29,7 @@ else:
 
 
 class Asking(Protocol):
-    """The host that made the request."""
+    """The connection to the host that sent the request, over which a function here sends bytes."""
 
     def say_bytes(self, data: bytes) -> None:
         """Send bytes to that host, after those that were sent before."""
@@ -38,7 +38,10 @@ class Asking(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The data for the database's host; it is not printed, because it contains a password."""
+    """The request and the access to the client hosts, as sent to the database's host.
+
+    Both contain secrets, such as a password, and are never printed.
+    """
 
     letter: bytes = field(repr=False)
     passport: Any = field(repr=False)
@@ -47,10 +50,10 @@ class Sent:
 
 @distributable
 def perform(sent: Sent, asking: Asking) -> None:
-    """Run the request of a message; send every Run and all progress, and at last how it ended.
+    """Do the run that a message requests; send every Run, all progress, and at last its end.
 
-    The caller is the main thread of a separate process in which `signals` are installed. No error
-    is raised: the last message describes it.
+    The caller is the main thread of a separate process in which `signals` are installed. An error
+    is not raised, but sent in the last message.
     """
     post = functools.partial(framing.send, out=asking.say_bytes)
     try:
@@ -75,7 +78,10 @@ def _run(sent: Sent, post: Post) -> None:
 
 @contextlib.contextmanager
 def _clients(passport: Any) -> Iterator[Clients]:
-    """Yield the clients to which a passport leads; without a passport, this host itself."""
+    """Yield the client hosts, reached with `passport`, the data for access to them.
+
+    If `passport` is None, there are none: this host does all the work.
+    """
     if passport is None:
         yield LOCAL_CLIENTS
         return
@@ -85,13 +91,16 @@ def _clients(passport: Any) -> Iterator[Clients]:
 
 @distributable
 def owns(asked: tuple[str, str], _: Asking) -> Whereabouts:
-    """Return whether a server's data is on this host; `asked` is an engine's name and a URL."""
+    """Return whether the data of a server is on this host, and whether the server runs here.
+
+    `asked` is the name of an engine and the URL of the server.
+    """
     name, url = asked
     return remote.whereabouts(engine.load(name), url)
 
 
 def _last_words(error: BaseException) -> dict[str, Any]:
-    """Return the message that describes an error; an unexpected error comes with its trace."""
+    """Return the last message of a run that failed: its error, with a trace if not expected."""
     known = isinstance(error, ReplayerError | Interrupted)
     trace = "" if known else "".join(traceback.format_exception(error))
     what = {

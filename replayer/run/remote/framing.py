@@ -1,7 +1,7 @@
 """Messages between both ends of a remote run: small ones, and Runs of any size in pieces.
 
-A message is a JSON object, compressed, in frames of at most 1 MiB and one byte. So the carrier can
-do something else between two frames, such as sending a heartbeat.
+A message is a JSON object, compressed, and cut into frames of at most 1 MiB and one byte. So the
+connection can send other things between two frames, such as a sign that this end still works.
 """
 
 import json
@@ -22,7 +22,7 @@ Send = Callable[[bytes], None]
 
 
 def send(message: Mapping[str, Any], out: Send) -> None:
-    """Send a message in as many frames as it needs."""
+    """Compress a message, and pass it to `out` in as many frames as it needs."""
     data = zstandard.compress(json.dumps(message).encode(), 1)
     for begin in range(0, len(data), FRAME_BYTES):
         last = begin + FRAME_BYTES >= len(data)
@@ -30,7 +30,7 @@ def send(message: Mapping[str, Any], out: Send) -> None:
 
 
 class FrameDecoder:
-    """The frames of one message that have come so far."""
+    """The frames (pieces) that have come so far of one message that is not complete yet."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []

@@ -1,4 +1,4 @@
-"""A run request in the form in which it travels, with proof that both ends mean the same run."""
+"""The request of a run, as sent to the database's host, with checks that both hosts do the same."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from replayer.run.runner import RunRequest
 
 
 class OrderMessage(Noun):
-    """The request to the agent on the database's host."""
+    """The request of a run, as sent to the agent (replayer process) on the database's host."""
 
     version: str
     engine: str
@@ -36,7 +36,7 @@ class OrderMessage(Noun):
     collectors: tuple[str, ...]
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
-        """Return only the fields that may be printed."""
+        """Return (name, value) of the fields to print; the password must not be printed."""
         return [("workload", self.workload.name), ("watched", self.watched)]
 
 
@@ -61,7 +61,7 @@ def written(order: RunRequest) -> bytes:
 
 
 def read(data: bytes) -> RunRequest:
-    """Return the request in a message; the caller adds the clients.
+    """Return the request of a run from the bytes of a message; it has no client hosts yet.
 
     Raises Impossible if this host would do something else than the asking host: because of another
     version, other schemas, a workload that is read differently, or a step that needs files which
@@ -95,7 +95,10 @@ def read(data: bytes) -> RunRequest:
 
 
 def refuse_staying(order: RunRequest) -> None:
-    """Raise Impossible for a request that only the host where replayer was called can do."""
+    """Raise Impossible if only the host where the user called replayer can do the request.
+
+    That is so for some steps, and if the request names a data folder of this host.
+    """
     for spec in order.workload.steps:
         reason = run_here_reason(spec)
         if reason:
@@ -108,9 +111,10 @@ def refuse_staying(order: RunRequest) -> None:
 
 
 def schemas(engine: Engine, url: str) -> str:
-    """Return a digest of all files of an engine, and of those that its server may turn out to be.
+    """Return a digest of the engine's files, by which two hosts see that theirs are the same.
 
-    16 hexadecimal digits of SHA-256 over the names and contents, sorted.
+    The files of engines that the server at `url` may turn out to be are included. The digest has 16
+    hexadecimal digits of SHA-256 over names and contents, sorted.
     """
     known = {one.name: one for one in (engine, *engines.alike(url, engine))}
     digest = hashlib.sha256()
@@ -123,12 +127,15 @@ def schemas(engine: Engine, url: str) -> str:
 
 
 def run_here_reason(spec: StepSpec) -> str:
-    """Return why a step can run only where replayer was started, "" if it can run remotely."""
+    """Return the reason why a step can run only on the host where the user started replayer.
+
+    Returns "" if another host can run it.
+    """
     return step_plugin.load(spec.step).run_here_reason(spec)
 
 
 def _same_version(keys: Mapping[str, Any]) -> None:
-    """Raise Impossible if the message comes from another version, which may use other keys."""
+    """Raise Impossible if another version of replayer wrote the message: its keys may differ."""
     version, where = str(keys["version"]), str(keys["watched"])
     if version != __version__:
         raise Impossible(

@@ -1,4 +1,4 @@
-"""The hosts that take part in a run, and where the run works: here or on the database's host."""
+"""The hosts that take part in a run, and the place of the run: this host or the database's host."""
 
 import contextlib
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ else:
 
 @dataclass(frozen=True)
 class Placement:
-    """The hosts that the user asked for."""
+    """The hosts that the user named on the command line for a run."""
 
     clients: tuple[str, ...] = ()
     """The hosts whose processes are the sessions, by the names that ssh knows."""
@@ -38,9 +38,10 @@ class Placement:
 
 @contextlib.contextmanager
 def placed_run(order: RunRequest, wanted: Placement, progress: Progress) -> Iterator[Iterator[Run]]:
-    """Yield the Runs of a request, as `runner.execute` yields them; release the hosts at the end.
+    """Yield the Runs of a request, wherever it runs; let the other hosts go at the end.
 
-    Raises Impossible for hosts that cannot take the part that the user gave them.
+    Raises Impossible if a host cannot be what the user named it for: a client or the database's
+    host.
     """
     if wanted == Placement():
         yield execute(order, progress)
@@ -69,7 +70,10 @@ def placed_run(order: RunRequest, wanted: Placement, progress: Progress) -> Iter
 def _agents(
     order: RunRequest, wanted: Placement, progress: Progress
 ) -> Iterator[tuple[RunRequest, Any]]:
-    """Yield the request, completed with the hosts that take part, and their agents."""
+    """Yield the request, completed with the hosts that take part, and the agents on these hosts.
+
+    An agent is a replayer process on another host. All agents end with the `with` block.
+    """
     with contextlib.ExitStack() as stack:
         agents = stack.enter_context(_connected(wanted, progress))
         watched = wanted.watch

@@ -47,7 +47,10 @@ class ProgressSender:
         self._post({"kind": "event", "event": event.model_dump(mode="json")})
 
     def changed(self, number: int, state: Mapping[str, Any]) -> None:
-        """Keep the new state of a task; send all kept states, at most every 0.2 seconds."""
+        """Keep the new state of a task; send all kept states if the last sending is 0.2 s ago.
+
+        `number` is the number of the task.
+        """
         self._waiting.setdefault(number, {}).update(state)
         now = self._clock()
         if now >= self._next:

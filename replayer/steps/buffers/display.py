@@ -1,4 +1,4 @@
-"""Display of the share of blocks found, by the size of the buffers."""
+"""Display of the step `buffers`: the share of blocks found in buffers of each size."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ from replayer.run.display import Chart, ChartTrace, Form, Results, WholeTable
 
 
 def form(result: StepResult) -> Form:
-    """Return the form: the table `buffers`, which holds all measurements of the step."""
+    """Return the lines of a report: the table `buffers`, which has all measurements of the step."""
     metrics = frozenset(one.metric for one in result.measurements)
     return Form(
         [WholeTable("buffers")] if "buffers" in result.tables else [],
@@ -17,7 +17,7 @@ def form(result: StepResult) -> Form:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield a chart of the share of blocks found by the size of the buffers."""
+    """Yield a chart of the share of blocks found in the buffers, with their size on the x axis."""
     traces = [
         ChartTrace(
             side,

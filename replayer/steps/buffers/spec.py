@@ -21,5 +21,5 @@ class Spec(LoadSpec):
     """Seconds after which a size is recorded, even if the buffers still fill."""
 
     def lasts(self) -> float:
-        """Return the seconds that all sizes take if their buffers fill soon."""
+        """Return the expected seconds of the step, if no size of the buffers takes long to fill."""
         return 3 * self.window * len(self.sizes)

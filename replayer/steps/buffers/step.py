@@ -1,4 +1,4 @@
-"""Measure the share of blocks that the server finds in its own buffers, by their size.
+"""Measure the share of blocks that the server finds in its buffers, for several sizes of these.
 
 The same load runs on the server with buffers of each size, until the share of blocks found no
 longer changes.  The curve shows what more memory would gain, or what less memory would cost.
@@ -53,7 +53,11 @@ def run(spec: Spec, context: Context) -> None:
 def _measure(
     spec: Spec, asked: LevelRequest, size: int, context: Context, database: Database
 ) -> None:
-    """Measure windows until the buffers are full or `longest` has passed; record the last one."""
+    """Measure one size of the buffers, window by window, and record the last window.
+
+    Stop when the share of blocks found no longer changes, or when the seconds of the key `longest`
+    have passed.  A window is a measured time.
+    """
     seconds, before = 0.0, 1.0
     for level in _levels(spec, asked, context, database):
         seconds += level.seconds

@@ -1,4 +1,4 @@
-"""One build of the table, doubling by doubling."""
+"""One build of the table: six rows, whose number is doubled again and again."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ _MEASURED = VerbName("table/measured")
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """The counters just before or just after a doubling."""
+    """The clock, the size of the server's log, and CPU seconds, just before or after a doubling."""
 
     clock_ns: int
     wal_bytes: int | None
@@ -39,9 +39,9 @@ class _Point:
 
 @dataclass(frozen=True)
 class Build:
-    """One build, or the rest of an interrupted one.
+    """One build of the table, or the rest of a build that was interrupted.
 
-    Each doubling is in the findings as soon as it is done.
+    Each doubling is recorded as soon as it is done.
     """
 
     spec: Spec
@@ -51,16 +51,19 @@ class Build:
 
     @property
     def findings(self) -> StepRecorder:
-        """Return the findings so far."""
+        """Return the recorder of this step's measurements."""
         return self.context.findings
 
     @property
     def doublings(self) -> Sequence[Mapping[str, Any]]:
-        """Return the rows of the table `doublings`, one for each doubling that is done."""
+        """Return the rows of the result's table `doublings`, one for each doubling that is done."""
         return self.findings.tables.get("doublings", ())
 
     def run(self, existing: BuildState | None) -> None:
-        """Build the table; a build that is cut short keeps its committed part, and reports that."""
+        """Build the table; if the build is cut short, the doublings that are done are kept.
+
+        `existing` is the interrupted build to continue, None for a new one.
+        """
         self.findings.writes = True
         self.findings.facts |= facts_of(self.shape, 0)
         with self._told_what_is_kept():
@@ -69,7 +72,10 @@ class Build:
         self._measure(elapsed, whole=existing is None)
 
     def _double_all(self, done: int | None) -> float:
-        """Do the doublings after number `done`, or the whole build if None; return the seconds."""
+        """Do the doublings that are left, and return the seconds that they took.
+
+        `done` is the number of the last doubling that is done; None stands for a new table.
+        """
         todo = doubling.doublings(self.spec.rows, after=done or 0)
         sessions = self.spec.sessions or len(os.sched_getaffinity(0))
         rows = rows_built(self.spec)
@@ -94,7 +100,10 @@ class Build:
             return (end_ns - begin_ns) / 1e9
 
     def _measure(self, elapsed: float, *, whole: bool) -> None:
-        """Add the figures of a build that is done; an interrupted one has no total time."""
+        """Record the final numbers of a build; the total time only if `whole`.
+
+        `whole` is False for the rest of an interrupted build.
+        """
         measure, last = self.findings.measure, self.doublings[-1]
         measure("build.rows", last["rows"], "rows", Better.NEITHER)
         measure("build.table_bytes", last["table_bytes"], "bytes", Better.LESS)
@@ -121,7 +130,7 @@ class Build:
             )
 
     def _resume(self, existing: BuildState) -> int:
-        """Remove what is left of a cut doubling; return the number of the last whole doubling."""
+        """Remove the parts of an interrupted doubling; return the number of the last whole one."""
         done = existing.doubling or 0
         every = persons.segments(self.database)
         unfinished = [segment for segment in every if segment.doubling > done]
@@ -138,7 +147,11 @@ class Build:
 
     @contextlib.contextmanager
     def _watched(self, number: int, new_rows: int) -> Iterator[None]:
-        """Measure one doubling and record it; doubling 0 makes the first six rows."""
+        """Measure the doubling that is done in the `with` block, and record it.
+
+        `number` is the number of the doubling; 0 is the making of the first six rows. `new_rows` is
+        the number of rows that it adds.
+        """
         before = self._point()
         yield
         after = self._point()
@@ -183,7 +196,7 @@ class Build:
 
     @contextlib.contextmanager
     def _told_what_is_kept(self) -> Iterator[None]:
-        """Add to an error of the server how many rows of the table are kept."""
+        """Add to an error in the `with` block how many rows are kept for the next build."""
         try:
             yield
         except ReplayerError as error:

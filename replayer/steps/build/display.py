@@ -1,4 +1,7 @@
-"""Display of a build: the last doubling first, which is the CPU benchmark; and a chart of all."""
+"""Display of a build: the time of its last doubling, and a chart of all doublings.
+
+The last doubling makes half of all rows, and serves as a benchmark of the CPU.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,7 +21,7 @@ _SERVER = {f"last_doubling.server_{kind}": kind for kind in ("user", "system")}
 
 
 def form(result: StepResult) -> Form:
-    """Return the last doubling with the server's CPU time for it."""
+    """Return the line of a report on the last doubling: its seconds and the server's CPU time."""
     seconds = result.value("build.last_doubling")
     if seconds is None:
         return Form(headline=_HEADLINE, glosses=_GLOSSES, brief=_brief(result))
@@ -60,7 +63,7 @@ def _brief(result: StepResult) -> Brief:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield the chart of rows per second of every doubling."""
+    """Yield the chart of the rows per second of each doubling."""
     traces = [
         _trace(number, run, rows)
         for number, results in enumerate(sides)

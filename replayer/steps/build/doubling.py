@@ -50,14 +50,14 @@ _STORE = VerbName("{layout}/store_{compression}")
 
 
 class Doubling(NamedTuple):
-    """The number of a doubling, and the number of rows before it."""
+    """One doubling: its number, from 1, and the number of rows in the table before it."""
 
     number: int
     rows: int
 
 
 class DoublingTask(NamedTuple):
-    """One new segment to make from an old one."""
+    """The task to make one new segment (part of the table) from an old one."""
 
     doubling: int
     source: int
@@ -69,14 +69,17 @@ class DoublingTask(NamedTuple):
 
 
 class NewSegment(NamedTuple):
-    """A new segment that was committed."""
+    """A new segment (part of the table) that was committed, with its size in bytes."""
 
     task: DoublingTask
     bytes: int
 
 
 def doublings(rows_wanted: int, after: int = 0) -> list[Doubling]:
-    """Return the doublings that lead to at least `rows_wanted` rows, except the first `after`."""
+    """Return the doublings that lead to at least `rows_wanted` rows.
+
+    The first `after` of them are left out, because they are done already.
+    """
     planned: list[Doubling] = []
     rows = len(SEEDS)
     while rows < rows_wanted:
@@ -91,7 +94,10 @@ def rows_after(doubling: int) -> int:
 
 
 def longest_name(doublings_: int) -> int:
-    """Return an upper bound of the characters of any last name after that many doublings."""
+    """Return the greatest number of characters that a last name can have after so many doublings.
+
+    The true number may be smaller.
+    """
     suffixes = sum(len(str(rows_after(number))) for number in range(doublings_))
     return max(map(len, SEEDS)) + suffixes
 
@@ -107,14 +113,17 @@ def average_name(doublings_: int) -> float:
 
 
 def _digits(last: int) -> float:
-    """Return the average number of digits of 1..last."""
+    """Return the average number of digits of the whole numbers from 1 to `last`."""
     longest = len(str(last))
     shorter = sum(9 * int(10 ** (k - 1)) * k for k in range(1, longest))
     return (shorter + (last - int(10 ** (longest - 1)) + 1) * longest) / last
 
 
 def tasks(doubling: Doubling, segment_rows: int) -> list[DoublingTask]:
-    """Return one task for each new segment; [] while the table is smaller than a segment."""
+    """Return one task for each new segment of a doubling; [] if the table is less than one segment.
+
+    A segment is a part of the table with `segment_rows` rows.
+    """
     sources = doubling.rows // segment_rows
     return [
         DoublingTask(
@@ -131,7 +140,7 @@ def tasks(doubling: Doubling, segment_rows: int) -> list[DoublingTask]:
 
 @dataclass(frozen=True, slots=True)
 class DoublingJob:
-    """The job of one session: it takes one task after another from the queue."""
+    """The work of one session: it takes one task after another from a queue that sessions share."""
 
     connector: Connector
     first: tuple[str, ...]
@@ -147,7 +156,7 @@ class DoublingJob:
 
 
 class Builder:
-    """The sessions of a build; between two doublings they wait."""
+    """The sessions of a build, which share the work of each doubling and wait between doublings."""
 
     def __init__(
         self, database: "Database", shape: Shape, todo: list[Doubling], sessions: int
@@ -188,7 +197,7 @@ class Builder:
             self._pool.__exit__(kind, error, trace)
 
     def seed(self) -> None:
-        """Make the first six rows."""
+        """Make the table with its first six rows."""
         execute(self._database, _BEGIN, doubling=0)
         with persons.transaction(self._database):
             self._in_layout(_CREATE)
@@ -197,9 +206,10 @@ class Builder:
             self._publish(Doubling(0, 0))
 
     def double(self, doubling: Doubling) -> Iterator[NewSegment | None]:
-        """Double the table; yield every new segment, and None after a second without one.
+        """Double the table; yield each new segment (part of the table) when it is made.
 
-        The new rows are committed and visible only at the end.
+        After each second without a new segment, yield None.  The new rows are visible in the table
+        only at the end.
         """
         execute(self._database, _BEGIN, doubling=doubling.number)
         todo = tasks(doubling, self._shape.segment_rows)
@@ -231,7 +241,10 @@ class Builder:
         persons.told(self._database, verb.of(layout=self._shape.layout), holes)
 
     def _making(self) -> list[Verb]:
-        """Return the verbs that make an empty segment; a layout may have none."""
+        """Return the verbs (SQL files) that make an empty segment; a layout may have none.
+
+        A segment is a part of the table.
+        """
         engine, shape = self._database.engine, self._shape
         making = [engine.verb(_SEGMENT.of(layout=shape.layout))]
         if shape.compression:
@@ -260,12 +273,15 @@ class Builder:
 
 
 def execute(database: "Database", verb: VerbName, **holes: int) -> None:
-    """Execute a verb of the engine if it has one; `holes` are values for `{{name}}` in its SQL."""
+    """Execute an SQL file of the engine (a verb), or do nothing if the engine does not have it.
+
+    `holes` are the values for `{{name}}` in its SQL.
+    """
     persons.told(database, verb, holes)
 
 
 def double_segments(job: DoublingJob, barrier: Barrier, report: Report) -> None:
-    """Make new segments from the queue until it is empty, as one session; report each."""
+    """Make new segments (parts of the table) as one session, until no task is left; report each."""
     with contextlib.closing(driver.connect_worker(job.connector, *job.first)) as connection:
         cursor = connection.cursor()
         barrier.wait()
@@ -284,7 +300,7 @@ def double_segments(job: DoublingJob, barrier: Barrier, report: Report) -> None:
 
 
 def _make(cursor: Any, job: DoublingJob, task: DoublingTask) -> int:
-    """Make one segment in one transaction and return its bytes."""
+    """Make the new segment of a task in one transaction, and return its size in bytes."""
     _execute(cursor, job.begin)
     for verb in job.verbs:
         for statement in verb.statements(**task._asdict(), segment=task.target):

@@ -33,12 +33,16 @@ def layout_of(spec: Spec, engine: Engine) -> str:
 
 
 def grows_whole(engine: Engine, layout: str) -> bool:
-    """Return whether the layout has no segments, so that each doubling is one statement."""
+    """Return whether the table has no segments (parts), so that one statement doubles all of it."""
     return engine.verb(_DOUBLE.of(layout=layout)) is None
 
 
 def segment_rows_of(spec: Spec, engine: Engine, layout: str) -> int:
-    """Return the rows of a segment; raise Impossible for a number that no doubling gives."""
+    """Return the number of rows of a segment, which is a part of the table.
+
+    It must be six times a power of 2. Raise Impossible for any other number, or for too large a
+    number.
+    """
     seeds = len(SEEDS)
     keys = engine.spec.layouts.get(layout, LayoutSpec())
     if grows_whole(engine, layout):
@@ -63,7 +67,7 @@ def segment_rows_of(spec: Spec, engine: Engine, layout: str) -> int:
 
 
 def check_length(rows: int) -> None:
-    """Raise Impossible for so many rows that a last name would not fit."""
+    """Raise Impossible for so many rows that a last name would get too long for its column."""
     most = 0
     while doubling.longest_name(most + 1) <= doubling.LONGEST_NAME:
         most += 1
@@ -76,7 +80,10 @@ def check_length(rows: int) -> None:
 
 
 def shape_of(spec: Spec, database: Database) -> Shape:
-    """Return the shape to build on this server; raise Impossible for one that it cannot have."""
+    """Return the table's layout, compression and segment size.
+
+    Raise Impossible for a table that this server cannot have.
+    """
     layout = layout_of(spec, database.engine)
     compression = _compression(spec, database, layout)
     shape = Shape(layout, compression, segment_rows_of(spec, database.engine, layout))
@@ -85,7 +92,11 @@ def shape_of(spec: Spec, database: Database) -> Shape:
 
 
 def _compression(spec: Spec, database: Database, layout: str) -> str:
-    """Return the compression to use; raise Impossible for one that this server does not have."""
+    """Return the name of the compression: the key `compression`, or else the server's first one.
+
+    Returns "" if the layout has no compression. Raise Impossible for one that this server does not
+    have.
+    """
     verb = database.engine.verb(_COMPRESSIONS.of(layout=layout))
     if verb is None:
         if spec.compression not in {None, "none"}:
@@ -106,7 +117,10 @@ def _compression(spec: Spec, database: Database, layout: str) -> str:
 
 
 def _check_locks(spec: Spec, shape: Shape, database: Database) -> None:
-    """Raise Impossible if one query could not lock all segments."""
+    """Raise Impossible if the server has too few locks for a query of all segments at once.
+
+    A segment is a part of the table.
+    """
     verb = database.engine.verb(_LOCKS.of(layout=shape.layout))
     if verb is None:
         return
@@ -125,16 +139,17 @@ def _segments(spec: Spec, shape: Shape) -> int:
 
 
 def rows_built(spec: Spec) -> int:
-    """Return the number of rows that the build makes: at least as many as asked for."""
+    """Return the number of rows that the build makes: six times a power of 2, and not too few."""
     return doubling.rows_after(len(doubling.doublings(spec.rows)))
 
 
 def check_space(
     spec: Spec, shape: Shape, context: Context, database: Database, *, freed: int
 ) -> None:
-    """Raise Impossible, with the bytes needed and free, if the data's file system is too small.
+    """Raise Impossible if the file system of the data has too little space for the table.
 
-    `freed` is the bytes of the table that is there, which count as free.
+    The message has the bytes needed and free. `freed` is the size of the table that is there, whose
+    bytes count as free.
     """
     folder = context.server.data_directory()
     verb = database.engine.verb(_ESTIMATE.of(layout=shape.layout))
@@ -162,7 +177,7 @@ def check_space(
 
 
 def facts_of(shape: Shape, rows: int) -> dict[str, Fact]:
-    """Return the facts that a result keeps of a table with so many rows."""
+    """Return name -> value of the facts on a table of `rows` rows: its layout and its segments."""
     return {
         "layout": shape.layout,
         "compression": shape.compression or "none",

@@ -28,7 +28,10 @@ _LOG_BYTES = 256 << 20
 
 
 def footprint(spec: Spec, _block_size: int) -> Footprint:
-    """Return an estimate of the bytes of the table, hardly compressed, and of the server's log."""
+    """Return an estimate of the bytes on disk of the table and the server's log.
+
+    The table is taken as hardly compressed.
+    """
     doublings = len(doubling.doublings(spec.rows))
     row = 21.5 + doubling.average_name(doublings)
     size = int(1.2 * row * doubling.rows_after(doublings)) + _LOG_BYTES
@@ -36,14 +39,17 @@ def footprint(spec: Spec, _block_size: int) -> Footprint:
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible for a table that could not be built on any server of this engine."""
+    """Raise Impossible for a table that no version of this engine's server could have.
+
+    For example, the engine does not have the layout that the key `layout` names.
+    """
     layout = layout_of(spec, context.engine)
     segment_rows_of(spec, context.engine, layout)
     check_length(spec.rows)
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Build the table, continue an interrupted build, or use the whole table that is there."""
+    """Build the table; continue an interrupted build, or use the table if it is there already."""
     with context.database() as database:
         shape = shape_of(spec, database)
         existing = persons.state(database)
@@ -66,7 +72,7 @@ def run(spec: Spec, context: Context) -> None:
 
 
 def _goes_on(spec: Spec, shape: Shape, existing: BuildState) -> bool:
-    """Return whether the existing table is an interrupted build of the same table."""
+    """Return whether the existing table is an interrupted build of the table that is wanted."""
     same = existing.shape == shape and existing.rows_wanted == spec.rows
     return same and not existing.whole and existing.doubling is not None
 
@@ -76,7 +82,7 @@ def _fits(spec: Spec, shape: Shape, existing: BuildState) -> bool:
 
 
 def _reuse(findings: StepRecorder, database: Database, existing: BuildState) -> None:
-    """Add the facts of a whole table of an earlier run; nothing was measured."""
+    """Record the size of a table that an earlier run built; no time is measured."""
     findings.measure("build.rows", existing.rows, "rows", Better.NEITHER)
     findings.measure("build.table_bytes", persons.bytes_(database), "bytes", Better.LESS)
     findings.facts |= {**facts_of(existing.shape, existing.rows), "reused": True}

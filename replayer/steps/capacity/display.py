@@ -1,4 +1,4 @@
-"""Display of a search: its trials, the highest multiple, and the long run at the required rate."""
+"""Display of the search for the highest rate: its trials, result, and long run at the end."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +20,10 @@ Row = Mapping[str, Any]
 
 
 def form(result: StepResult) -> Form:
-    """Return the form: trials, highest multiple with its interval, limiting resource, long run."""
+    """Return the lines of a report: the trials, and the highest rate as multiple of the required.
+
+    After these follow the limiting resource and the long run at the required rate.
+    """
     parts: list[Part] = [
         _trials(result.tables.get("trials", ())),
         *_answer(result),
@@ -105,7 +108,7 @@ def _hold(result: StepResult) -> Iterator[Sentence]:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield a chart of response times by rate, from the trials whose rate was sustained."""
+    """Yield a chart of response times by rate, from the trials in which the rate was sustained."""
     traces = [
         ChartTrace(
             side,

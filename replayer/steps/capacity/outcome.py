@@ -1,4 +1,4 @@
-"""The results of a search for the highest rate, written into the findings."""
+"""The results of the search for the highest rate, recorded for the report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _ALMOST = 0.999
 
 @dataclass(frozen=True, eq=False)
 class CapacityTrial:
-    """One trial of one multiple of the required rate."""
+    """One attempt to sustain a rate, which is a multiple of the required rate."""
 
     multiple: float
     level: LevelResult
@@ -40,13 +40,13 @@ class CapacityTrial:
 
     @property
     def disturbed(self) -> bool:
-        """Return whether other programs used so much CPU time that they may explain a failure."""
+        """Return whether other programs used so much CPU time that it may explain a failure."""
         others = self.level.use.foreign
         return others is not None and (others.cpu_share or 0.0) > _DISTURBED
 
 
 def disturbance(trials: Sequence[CapacityTrial]) -> str:
-    """Return a sentence on the programs that disturbed these trials."""
+    """Return a sentence on the other programs that used the processors during these trials."""
     known = [foreign for trial in trials if (foreign := trial.level.use.foreign) is not None]
     most = max((one.cpu_share or 0.0 for one in known), default=0.0)
     programs = ", ".join(known[-1].programs) if known else ""
@@ -58,11 +58,12 @@ def disturbance(trials: Sequence[CapacityTrial]) -> str:
 
 
 def timed(level: LevelResult) -> dict[str, Latencies]:
-    """Return prefix of a group -> response times of its statements, which the objective limits.
+    """Return name of a group -> response times of those statements that the objective limits.
 
-    Statements that only burn CPU time have their own group: they must not dilute the times of
-    statements that read and write.  Scans are left out: a scan takes time in proportion to its
-    table, so only its rate must be kept, and the objective does not apply to it.
+    The name of the group of statements that read and write is "".  Statements that only burn CPU
+    time have their own group: they must not dilute the times of the others.  Scans are left out: a
+    scan takes time in proportion to its table, so only its rate must be kept, and the objective
+    does not apply to it.
     """
     by_kind = level.response_by_kind
     groups = {
@@ -76,13 +77,17 @@ _APART = frozenset({"scan", "compute"})
 
 
 def _judged(level: LevelResult) -> Latencies:
-    """Return the response times to show: those of the group in `timed` with the higher p99."""
+    """Return the response times to show for a trial.
+
+    They are those of the group in `timed` that is slower, judged by the 99th percentile, or those
+    of all statements if `timed` has no group.
+    """
     slower = sorted(timed(level).values(), key=lambda times: times.percentile_ns(99))
     return slower[-1] if slower else level.response
 
 
 def record_trial(findings: StepRecorder, trial: CapacityTrial) -> None:
-    """Record a trial as soon as it is measured."""
+    """Record one trial (attempt to sustain a rate) as soon as it is measured."""
     findings.row("trials", **_columns(trial))
 
 
@@ -110,9 +115,9 @@ def record(
     *,
     cut_short: bool = False,
 ) -> None:
-    """Record the result of the search, and the limiting resource of the trials that failed.
+    """Record the result of the search, and the resource that limited the rates not sustained.
 
-    `cut_short`: the search ended early, so that a higher multiple may exist.
+    `cut_short` is True if the search ended early, so that a higher rate may be possible.
     """
     if found.accepted is not None:
         findings.measure("capacity.multiple", found.accepted, "times")
@@ -155,7 +160,10 @@ def record(
 
 
 def _record_first(findings: StepRecorder, found: Capacity, trials: Sequence[CapacityTrial]) -> None:
-    """Record the limiting resource of the trials that failed at the refused multiple or above."""
+    """Record the resource that limited the trials in which the rate was not sustained.
+
+    They are the trials at the lowest rate that the search refused, and above it.
+    """
     failed = [trial for trial in trials if trial.ended is SearchTrial.FAILED and not trial.void]
     if not failed:
         return
@@ -172,7 +180,7 @@ def _record_first(findings: StepRecorder, found: Capacity, trials: Sequence[Capa
 
 
 def record_hold(findings: StepRecorder, trial: CapacityTrial) -> None:
-    """Record whether the long run at the required rate stayed within the objective."""
+    """Record the numbers of the long run at the required rate, and if it met the objective."""
     level = trial.level
     findings.row("hold", **_columns(trial))
     ended = "within" if trial.ended is SearchTrial.HELD else "exceeded"

@@ -52,9 +52,9 @@ class Spec(LoadSpec):
         return self
 
     def lasts(self) -> float:
-        """Return the seconds that a short search and the hold take."""
+        """Return the expected seconds of a short search and of the long run that follows."""
         return self.search_lasts() + self.hold
 
     def search_lasts(self, done: int = 0) -> float:
-        """Return the seconds that a short search still takes after so many trials."""
+        """Return the seconds that a short search still takes after `done` trials."""
         return max(_LEAST_TRIALS, USUAL_TRIALS - done) * (self.trial + _BETWEEN)

@@ -1,9 +1,9 @@
-"""Find the highest multiple of a required rate that is sustained; hold the required rate.
+"""Find the highest multiple of a required rate that is sustained; then hold the required rate.
 
 A rate is sustained if the response times stay within an objective.  Statements arrive at a rate,
-whether the database is ready or not.  The multiple is doubled, then bisected
-(analysis/capacity/capacity_search.py).  The accepted multiple is run again.  At last the required
-rate is held for long.  The result has:
+whether the database is ready or not.  The multiple is doubled until it is too high; then the
+interval is halved again and again (analysis/capacity/capacity_search.py).  The accepted multiple is
+run again.  At last the required rate is held for a long time.  The result has:
 
 facts         capacity.clear (false: trials disagreed near the end), capacity.disputed,
               capacity.first, capacity.proof (the limiting resource at the refused rate),
@@ -59,7 +59,7 @@ _ALMOST = 0.999
 
 
 def uses_client_hosts(_spec: Spec) -> bool:
-    """Return True: the sessions may be processes of other hosts."""
+    """Return True: the sessions of this step may run on client hosts."""
     return True
 
 
@@ -74,7 +74,7 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Search for the highest rate, then hold the required rate."""
+    """Search for the highest rate; then hold the required rate, if the search could sustain it."""
     check(spec, context)
     with ready(spec, spec.sessions, context, rate=spec.rate) as (database, plain):
         asked = replace(
@@ -104,7 +104,10 @@ class _GaveUp(Exception):
 
 
 class _Search:
-    """The trials of a search; its result is recorded when it ends."""
+    """One search for the highest rate: its trials, and the time that it may take.
+
+    The result is recorded when the search ends, even by an error.
+    """
 
     def __init__(
         self, spec: Spec, asked: LevelRequest, context: Context, database: Database
@@ -129,11 +132,11 @@ class _Search:
 
     @property
     def accepted(self) -> bool:
-        """Return whether the required rate was held at least once."""
+        """Return whether the required rate, or a higher one, was sustained at least once."""
         return any(t.ended is SearchTrial.HELD and t.multiple > _ALMOST for t in self.trials)
 
     def run(self) -> None:
-        """Run the search, and record its result."""
+        """Search for the highest rate, and record the result."""
         spec, findings = self._spec, self._context.findings
         self._promise_anew("what came before the search took so long")
         try:
@@ -155,7 +158,11 @@ class _Search:
             record(self._spec, self._context.findings, found, self.trials, cut_short=True)
 
     def _run_one(self, multiple: float) -> SearchTrial:
-        """Run one multiple until a trial of it counts; raise _GaveUp if none does."""
+        """Measure a multiple of the required rate, until a trial is undisturbed; return its result.
+
+        A trial that fails while other programs disturb it does not count.  Raise _GaveUp if they
+        disturb for too long.
+        """
         void, began = 0, time.monotonic()
         while (trial := self._run_once(multiple)).void:
             void += 1
@@ -166,7 +173,10 @@ class _Search:
         return trial.ended
 
     def _left(self) -> float:
-        """Return the expected seconds until the end of the run: search, hold and later steps."""
+        """Return the seconds that the run still needs: for the search, the hold and later steps.
+
+        The hold is the long run at the required rate, with which this step ends.
+        """
         counted = sum(not trial.void for trial in self.trials)
         return self._spec.search_lasts(counted) + self._spec.hold + self._later
 
@@ -175,15 +185,19 @@ class _Search:
             self._context.progress.say(words)
 
     def _lose(self, seconds: float) -> None:
-        """Count seconds lost to other programs; those that `wait` allows extend the promise."""
+        """Count seconds that were lost because of other programs.
+
+        Seconds that the key `wait` allows are added to the promised time of the run.
+        """
         given = min(seconds, max(0.0, self._spec.wait - self._waited))
         self._promise.postpone(given)
         self._waited += seconds
 
     def _wait_until_quiet(self, why: str) -> None:
-        """Wait until other programs no longer disturb; raise _GaveUp if they do so for too long.
+        """Wait until other programs use little CPU time; raise _GaveUp if that takes too long.
 
-        The key `wait` sets how long. Without the key it is as long as the promise can be kept.
+        The key `wait` limits the waiting.  Without the key, the limit is the time that is left
+        before the run would break its promised time.
         """
         spec, context = self._spec, self._context
         most = spec.wait - self._waited if spec.wait else self._promise.spare(self._left())
@@ -219,7 +233,7 @@ class _Search:
         return trial
 
     def _tell(self, trial: CapacityTrial) -> None:
-        """Print how a trial ended, and the run's elapsed and promised time.
+        """Print the result of a trial, and the elapsed and the promised time of the run.
 
         If the promised time can no longer be kept, print a new one.
         """
@@ -229,7 +243,12 @@ class _Search:
         self._promise_anew("the search takes more trials than usual")
 
     def _enough(self) -> bool:
-        """Return whether no further trial can change the verdict."""
+        """Return whether to end the search now.
+
+        It ends if the last rate was so low that no statement was sent.  With the key `decide`, it
+        also ends when its time is over, or when every trial of the required rate, at least two,
+        failed by far.
+        """
         if not self.trials[-1].level.offered:
             # A lower rate offers even fewer statements.
             return True
@@ -244,7 +263,7 @@ class _Search:
         return len(required) >= _TWICE and all(self._far_off(trial) for trial in required)
 
     def _far_off(self, trial: CapacityTrial) -> bool:
-        """Return whether a trial failed by so much that noise cannot be the reason."""
+        """Return whether a trial failed by so much that random variation cannot be the reason."""
         if trial.ended is not SearchTrial.FAILED:
             return False
         level = trial.level
@@ -254,22 +273,22 @@ class _Search:
 
 
 def _loose(objective: str) -> tuple[Goal, ...]:
-    """Return goals with larger limits: a level that misses them surely misses the objective."""
+    """Return the objective's goals with larger limits; a level beyond these surely fails."""
     return tuple(goal._replace(seconds=_FAR * goal.seconds) for goal in goals(objective))
 
 
 def _trial(spec: Spec, wanted: LevelRequest, context: Context, database: Database) -> CapacityTrial:
-    """Measure a rate; return the trial, with whether the rate was held."""
+    """Measure one rate, and return the trial with the answer whether the rate was sustained."""
     level, used = measure_point(wanted, spec.given_ceilings, context, database)
     ended, reason = outcome_of(spec.slo, level)
     return CapacityTrial((wanted.rate or 0.0) / spec.rate, level, used, ended, reason)
 
 
 def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
-    """Return how a trial ended, and the reason if its rate was not held.
+    """Return how a trial ended, and the reason if its rate was not sustained, or else "".
 
-    A rate is held if nine tenths of the offered statements were answered within the window, and
-    the response times are within the objective.
+    A rate is sustained if nine tenths of the offered statements were answered within the window
+    (the measured time), and the response times are within the objective.
     """
     if not level.offered:
         rate = show_count(round(level.asked.rate or 0.0, 3))
@@ -290,6 +309,6 @@ def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
 
 
 def _over(wanted: tuple[Goal, ...], level: LevelResult) -> str:
-    """Return the goals that a level misses, in words; "" if it misses none."""
+    """Return in words the goals that the response times of a trial exceed; "" if there are none."""
     over = [(name, missed(wanted, times)) for name, times in timed(level).items()]
     return ", ".join(f"{name}{words}" for name, words in over if words)

@@ -1,4 +1,4 @@
-"""Display of a flush: one sentence on whether it was proven that nothing dirty is left."""
+"""Display of a flush: one sentence on whether it was proven that all of the table is on disk."""
 
 from replayer.model import Fact, StepResult
 from replayer.run.display import Brief, Form, Sentence, Tone
@@ -9,7 +9,7 @@ _TOLD = frozenset({"proven", "buffers.dirty", "pages.dirty_bytes", "files"})
 
 
 def form(result: StepResult) -> Form:
-    """Return a form with the proof, or with a prominent warning if nothing was proven."""
+    """Return a sentence with the proof that all is on disk, or a warning if that was not proven."""
     get = result.facts.get
     if get("proven") is None:
         return Form(glosses=_GLOSSES, brief=_brief(result, proof=""))

@@ -1,8 +1,8 @@
 """Flush the table to disk, and prove that nothing of it is left to write.
 
-Rows are frozen first: otherwise the first reader would write their hint bits.  Then follow a
-checkpoint and an fsync of every file and folder.  After that, no buffer of the server and no page
-of the kernel may be dirty.
+Rows are frozen first: their visibility is marked as final.  Without that, the first reader would
+write such marks.  Then follow a checkpoint and an fsync of every file and folder.  After that, no
+buffer of the server and no page of the kernel may be dirty.
 """
 
 import os
@@ -30,7 +30,7 @@ class Spec(StepSpec):
 
 
 def run(_spec: Spec, context: Context) -> None:
-    """Flush the table, measure the time, and prove that nothing of it is left to write."""
+    """Flush the table, record the time, and prove that nothing of it is left to write."""
     findings = context.findings
     findings.writes = True
     with context.database() as database:
@@ -70,7 +70,10 @@ def _wal(database: Database) -> int | None:
 
 
 def _vacuum(state: BuildState, context: Context, database: Database) -> None:
-    """Freeze every segment by itself, if the layout has a verb for that."""
+    """Freeze the rows of each segment of the table, segments in parallel.
+
+    A segment is a part of the table.  Nothing is done if the layout has no SQL file for that.
+    """
     layout = state.shape.layout
     verb = database.engine.verb(_VACUUM.of(layout=layout))
     if verb is not None:
@@ -82,7 +85,7 @@ def _vacuum(state: BuildState, context: Context, database: Database) -> None:
 
 
 def _files(context: Context, database: Database) -> tuple[list[Path] | None, str]:
-    """Return the table's files and ""; or None and the reason why they cannot be reached."""
+    """Return (the table's files, ""), or (None, the reason why they cannot be reached)."""
     folder = context.server.data_directory()
     if folder is None:
         return None, context.server.explain_missing_files().why

@@ -5,7 +5,7 @@ from replayer.run.display import Form, Part, Sentence, Tone, Verbatim, WholeTabl
 
 
 def form(result: StepResult) -> Form:
-    """Return the lines as the replaced tool prints them, then the tables of the probe."""
+    """Return the lines that the replaced tool would print, then all tables of the probe."""
     lines: list[Part] = []
     for name, texts in result.printed.items():
         lines.append(Sentence(name, Tone.QUIET))

@@ -30,19 +30,20 @@ def needs_database(_spec: StepSpec) -> bool:
 
 
 def run_here_reason(_spec: StepSpec) -> str:
-    """Return why a probe does not run on the database's host."""
+    """Return the reason why a probe cannot be sent to another host, and must be started there."""
     return "a probe measures a host that has no part in it: run it there"
 
 
 def uses_client_hosts(spec: ProbeSpec) -> bool:
-    """Return whether other hosts can be the clients of the probe, each with its own files."""
+    """Return whether client hosts can take part in the probe, each with its own files."""
     return probes.load(spec.probe).ON_HOSTS and not spec.device
 
 
 def spec_of(table: dict[str, Any]) -> type[StepSpec]:
-    """Return the Spec of the probe that a table names.
+    """Return the class with the keys of the probe that the step's table names.
 
-    Raise NotFound for a probe that does not exist, or for a table without one.
+    `table` is the step's table in the workload file.  Raise NotFound for a probe that does not
+    exist, or for a table without one.
     """
     name = table.get("probe")
     if not isinstance(name, str):
@@ -51,16 +52,20 @@ def spec_of(table: dict[str, Any]) -> type[StepSpec]:
 
 
 def footprint(spec: ProbeSpec, _block_size: int) -> Footprint:
-    """Return the bytes of the probe's files.
+    """Return the bytes of the probe's files on disk.
 
-    All probes count as the same data: each removes its files before the next probe begins.
+    Several probes of a workload need the space only once: each removes its files before the next
+    probe begins.
     """
     needs = 0 if spec.device else probes.load(spec.probe).needs(spec, Host())
     return Footprint("files of probes", spec.clients * needs)
 
 
 def check(spec: ProbeSpec, context: Context) -> None:
-    """Raise an error, before anything is written, for too little space or a wrong device."""
+    """Raise an error if the disk has too little space, or if the probe cannot use the named device.
+
+    Nothing is written by this check.
+    """
     probe = probes.load(spec.probe)
     spec = _dealt(spec, context)
     needs = probe.needs(spec, context.host)
@@ -90,9 +95,9 @@ def run(spec: ProbeSpec, context: Context) -> None:
 
 
 def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
-    """Return the keys; if other hosts are the clients, `clients` is the number of these hosts.
+    """Return the probe's keys; if client hosts take part, `clients` becomes the number of them.
 
-    Raise Impossible for options that work on this host alone.
+    Raise Impossible if the keys contradict the client hosts, such as another number of clients.
     """
     hosts = context.clients.names
     if not hosts or not uses_client_hosts(spec):
@@ -111,7 +116,11 @@ def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
 
 
 def _watching(spec: ProbeSpec, context: Context) -> AbstractContextManager[Sampler]:
-    """Return the sampler of the disk in use: the named device, or the disk of the files."""
+    """Return a context manager that yields the sampler of the disk in use.
+
+    A sampler copies the kernel's counters every second.  The disk is the named device, or that of
+    the probe's files.
+    """
     if spec.device:
         return context.watching(device.name_of(spec.device))
     return context.watching(context.host.device_of(context.storage), context.storage)

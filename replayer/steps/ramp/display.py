@@ -1,4 +1,4 @@
-"""Display of a ramp: the curve, level by level, and the limiting resource."""
+"""Display of a ramp: throughput by the number of sessions, and the limiting resource."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -22,7 +22,10 @@ Row = Mapping[str, Any]
 
 
 def form(result: StepResult) -> Form:
-    """Return the form: the curve, the scalability law's coefficients, resources, the answer."""
+    """Return the lines of a report: a row for each number of sessions, and the limiting resource.
+
+    Between them are the coefficients of the scalability law and the use of each resource.
+    """
     first, proof = result.facts.get("ramp.first"), result.facts.get("ramp.proof")
     tone = Tone.BAD if first == "unclear" else Tone.GOOD
     answer = [Sentence(f"limiting resource: {proof}", tone)] if proof else []
@@ -131,7 +134,10 @@ def _resources(rows: Sequence[Row]) -> TableRows:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield three charts by sessions: throughput with the law, response times, resource use."""
+    """Yield three charts with the number of sessions on the x axis.
+
+    They show throughput with the fitted law, response times, and the use of resources.
+    """
     runs = [(side, one) for side, results in enumerate(sides) for _, one in results]
     curve = [trace for side, one in runs for trace in _curves(side, one.tables)]
     if not curve:

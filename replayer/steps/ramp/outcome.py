@@ -1,4 +1,7 @@
-"""The results of a ramp, put into the findings: levels, scalability law, limiting resource."""
+"""The results of a ramp, recorded for the report: levels, scalability law, limiting resource.
+
+A level is a number of sessions that is kept for one measurement.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ _NEITHER = Better.NEITHER
 
 @dataclass(frozen=True, eq=False)
 class RampTrial:
-    """One repeat of one level; `settled` is True if its rate was steady."""
+    """One measurement of a level (number of sessions); `settled` is True if the rate was steady."""
 
     level: LevelResult
     point: LevelPoint
@@ -32,7 +35,7 @@ class RampTrial:
 
 
 def record_trial(findings: StepRecorder, trial: RampTrial) -> None:
-    """Record one repeat as soon as it is measured."""
+    """Record one measurement of a level (number of sessions) as soon as it is made."""
     level = trial.level
     findings.row(
         "trials",
@@ -44,7 +47,10 @@ def record_trial(findings: StepRecorder, trial: RampTrial) -> None:
 
 
 def record(spec: Spec, context: Context, trials: Sequence[RampTrial]) -> None:
-    """Record the curve, the law fitted to it, and the limiting resource."""
+    """Record the results of a ramp, from all measurements of all levels (numbers of sessions).
+
+    These are a row for each level, the scalability law that fits them, and the limiting resource.
+    """
     findings = context.findings
     points = [trial.point for trial in trials]
     found = saturation.first(points)
@@ -76,7 +82,10 @@ def _by_level(trials: Sequence[RampTrial]) -> list[tuple[int, list[RampTrial]]]:
 
 
 def _law(spec: Spec, findings: StepRecorder, trials: Sequence[RampTrial]) -> Scalability | None:
-    """Return the law fitted to the means of the levels; add a note and return None if none fits."""
+    """Return the scalability law that fits the mean throughput of each level (number of sessions).
+
+    If none fits, add a note and return None.
+    """
     means = [
         (level, fmean(trial.point.throughput for trial in same))
         for level, same in _by_level(trials)
@@ -91,7 +100,10 @@ def _law(spec: Spec, findings: StepRecorder, trials: Sequence[RampTrial]) -> Sca
 
 
 def _level_row(sessions: int, same: Sequence[RampTrial], law: Scalability | None) -> dict[str, Any]:
-    """Return the row of a level: the means of its repeats."""
+    """Return the row of one level (number of sessions) in the table `levels`: means of its repeats.
+
+    `same` are the repeats. The row also has the throughput that `law` gives, None without a law.
+    """
     service = Latencies.of(trial.level.service for trial in same)
     rows = [level_columns(trial.point, trial.level, service) for trial in same]
     throughputs = [trial.point.throughput for trial in same]
@@ -106,7 +118,10 @@ def _level_row(sessions: int, same: Sequence[RampTrial], law: Scalability | None
 
 
 def _busy(same: Sequence[RampTrial]) -> dict[str, float]:
-    """Return the utilization of each resource of known capacity, as the mean of the repeats."""
+    """Return resource -> share of its capacity that was used, from 0 to 1, as mean of the repeats.
+
+    Resources of unknown capacity are left out.
+    """
     names = dict.fromkeys(name for trial in same for name in trial.point.uses)
     shares = {
         name: [
@@ -156,9 +171,10 @@ def _measure(findings: StepRecorder, trials: Sequence[RampTrial], found: Saturat
 
 
 def _waits(trials: Sequence[RampTrial], knee: int) -> Iterator[str]:
-    """Yield texts `NAME SESSIONS` on the server's waits at the knee and above it.
+    """Yield texts `NAME SESSIONS` on the waits in the server, the most frequent wait first.
 
-    SESSIONS is the average number of sessions in the wait; the largest comes first.
+    SESSIONS is the average number of sessions in the wait. It covers the knee (the fewest sessions
+    with nearly the highest throughput) and all levels with more sessions.
     """
     flat = [trial.level for trial in trials if trial.point.sessions >= knee]
     names = {name for level in flat for name in level.waits}

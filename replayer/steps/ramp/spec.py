@@ -35,5 +35,5 @@ class Spec(LoadSpec):
         return self
 
     def lasts(self) -> float:
-        """Return the seconds that the levels take if each is steady at once."""
+        """Return the seconds that all measurements take if each one takes its shortest time."""
         return len(self.levels) * self.repeats * self.shortest

@@ -1,8 +1,9 @@
 """Measure the growth of throughput with the number of sessions, and find the limiting resource.
 
-Every level is a closed loop of so many sessions, measured several times in random order.  The
-Universal Scalability Law is fitted to the levels' means.  The operational laws show which resource
-saturates first: see analysis/capacity/scalability.py and analysis/capacity/saturation.py.
+A level is a number of sessions.  Each session sends its next statement when it has the answer.
+Every level is measured several times, in random order.  The Universal Scalability Law is fitted to
+the levels' means.  The operational laws show which resource saturates first: see
+analysis/capacity/scalability.py and analysis/capacity/saturation.py.
 """
 
 import math
@@ -28,7 +29,7 @@ _SAMPLE_SECONDS = 0.05
 
 
 def uses_client_hosts(_spec: Spec) -> bool:
-    """Return True: the sessions may be processes of other hosts."""
+    """Return True: the sessions of a ramp may run on client hosts."""
     return True
 
 
@@ -43,7 +44,11 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Measure every level and the levels around the knee; record and judge the curve."""
+    """Measure every number of sessions, record the curve, and find the limiting resource.
+
+    Further numbers are measured around the knee: the fewest sessions with nearly the highest
+    throughput.
+    """
     check(spec, context)
     with ready(spec, max(spec.levels), context) as (database, plain):
         asked = replace(plain, sample_seconds=_SAMPLE_SECONDS)
@@ -57,7 +62,11 @@ def run(spec: Spec, context: Context) -> None:
 def _measured(
     spec: Spec, asked: LevelRequest, context: Context, database: Database
 ) -> list[RampTrial]:
-    """Return all repeats of all levels, in the order in which they were measured."""
+    """Measure all levels (numbers of sessions) in random order; return the results in that order.
+
+    Each level is measured `repeats` times.  Levels around the knee are added if the key
+    `around_knee` is true.
+    """
     order = random.Random(spec.seed)  # noqa: S311 - an order, no secret
     loads = (asked.drawn(number) for number in count(1))
     first = _shuffled(spec.levels, order)
@@ -73,7 +82,11 @@ def _shuffled(levels: Sequence[int], order: random.Random) -> list[int]:
 
 
 def _between(trials: Sequence[RampTrial]) -> list[int]:
-    """Return the levels between the knee and its neighbours, if there are any."""
+    """Return numbers of sessions between the knee and the measured numbers next to it.
+
+    The knee is the fewest sessions with nearly the highest throughput.  The list is empty if no
+    whole number is left between them.
+    """
     knee = saturation.knee([trial.point for trial in trials])
     levels = sorted(trial.point.sessions for trial in trials)
     at = levels.index(knee)
@@ -85,7 +98,10 @@ def _between(trials: Sequence[RampTrial]) -> list[int]:
 def _trial(
     spec: Spec, loads: Iterator[LevelRequest], sessions: int, context: Context, database: Database
 ) -> RampTrial:
-    """Measure one level; repeat it with twice the time until it is steady, or took `longest`."""
+    """Measure one number of sessions until the rate is steady, and record it.
+
+    If the rate is not steady, measure again for twice the time, up to the key `longest`.
+    """
     seconds = spec.shortest
     title = f"{sessions} session{'s' if sessions > 1 else ''}"
     while True:
@@ -102,6 +118,6 @@ def _trial(
 
 
 def _settled(level: LevelResult) -> bool:
-    """Return whether the answers per second were steady from the first second of the window."""
+    """Return whether the answers per second kept a steady rate during the whole measured time."""
     found = steadiness.steady(level.answers[: int(level.seconds)])
     return found.start == 0 and not found.left

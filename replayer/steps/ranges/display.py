@@ -1,4 +1,4 @@
-"""Display of the step `ranges`: ranges per second, the origin of their data, their cost."""
+"""Display of the step `ranges`: ranges per second, the origin of their data, and their latency."""
 
 from replayer.model import ReadOrigin, StepResult
 from replayer.run.display import Brief, Form
@@ -21,7 +21,7 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return a form that explains the metrics; the report lists the results as usual."""
+    """Return explanations of the step's metrics; the report then lists all results as usual."""
     return Form(
         headline=("ranges.completed", "ranges.service.p50", "ranges.service.p99"),
         facts=frozenset({"reads.kind"}),

@@ -30,5 +30,5 @@ class Spec(StepSpec):
 
     @property
     def asked(self) -> ReadOrigin:
-        """Return the origin of the reads that the key `reads` requests."""
+        """Return the origin that the key `reads` asks for: reads from the device or from memory."""
         return ReadOrigin(self.reads)

@@ -1,9 +1,10 @@
 """Read random ranges of the built table by its sort key, from many sessions.
 
-A columnstore has many rows in each block, so that sessions of the SLOB method have no
-meaning there.  A session can ask for a range of neighbouring rows.  The engine reads whole
-blocks of each column for it.  The ledger counts what the server's processes asked the kernel for
-(`rchar` and `syscr` of /proc/PID/io), and what of it a device delivered (`read_bytes`).
+In a columnstore each block holds many rows, so that a session cannot read one block as in the SLOB
+method.  Here it asks for a range of neighbouring rows, and the engine reads whole blocks of each
+column for it.  The ledger is the balance of these reads.  It compares what the server's processes
+asked the kernel for (`rchar` and `syscr` of /proc/PID/io) with what of it a device delivered
+(`read_bytes`).
 """
 
 import contextlib
@@ -39,23 +40,27 @@ _LARGER = 4
 
 @dataclass(frozen=True, slots=True)
 class _Built(TableSet):
-    """The table of the step `build`, whose rows are numbered from 1."""
+    """The table of the step `build` as the only table to read; its rows are numbered from 1."""
 
     @property
     def names(self) -> list[str]:
-        """Return a list with the name of the table."""
+        """Return the name of the only table, in a list."""
         return [persons.NAME]
 
 
 def describe(spec: Spec) -> str:
-    """Return where the rows come from, in plain words."""
+    """Return a sentence on the step for its key `reads`: rows from memory or from the device."""
     if spec.reads == "cached":
         return "Random ranges of rows, data in memory: measures processor and engine"
     return "Random ranges of rows, past the memory: measures the disk and the engine"
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Skip for an engine without ranges by a sort key, or without a way to physical reads."""
+    """Raise Skip if the engine cannot read ranges by a sort key, or if reads cannot be counted.
+
+    Also raise Skip if the key `reads` asks for reads from the device, and neither direct I/O of the
+    engine nor a limit on its memory is possible.
+    """
     check_ranges(context.engine)
     if context.server.data_directory() is None:
         raise Skip("what the server reads cannot be counted: its processes are on another host")
@@ -68,7 +73,10 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Cache or drop the table as requested, let sessions read ranges, and record the results."""
+    """Let sessions read ranges of the table, and record the results.
+
+    Before that, the table is read into the page cache or dropped from it, as the key `reads` asks.
+    """
     check(spec, context)
     with context.database() as database:
         rows = persons.needs(database).rows
@@ -117,7 +125,10 @@ def _is_direct(context: Context) -> bool:
 
 
 def _settings(spec: Spec, context: Context) -> dict[str, str]:
-    """Return name -> value of the server's settings for physical reads; {} for cached reads."""
+    """Return name -> value of the server's settings that make it read from the device.
+
+    Returns {} if the key `reads` asks for reads from memory.
+    """
     if spec.reads == "cached":
         return {}
     keys = context.engine.spec.sessions
@@ -130,7 +141,11 @@ def _settings(spec: Spec, context: Context) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
-    """Bound the page cache for physical reads of an engine without direct I/O."""
+    """Limit the server's memory during the `with` block, so that reads must reach the device.
+
+    Nothing is limited for reads from memory, or if the engine reads with direct I/O.  Raises Skip
+    if the table is too small for the limit.
+    """
     context.findings.facts |= {"reads.kind": spec.reads}
     if spec.reads == "cached":
         yield
@@ -159,7 +174,7 @@ def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
 
 
 def _brought(spec: Spec, files: list[Path], context: Context) -> Cold:
-    """Read the table into the page cache for cached reads; drop it for physical reads.
+    """Read the table into the page cache, or drop it from there, as the key `reads` asks.
 
     Returns the coldness that was reached.
     """
@@ -172,9 +187,10 @@ def _brought(spec: Spec, files: list[Path], context: Context) -> Cold:
 
 
 def _measure_idle(database: Database, context: Context) -> Traffic:
-    """Return the reads that the server asks the kernel for in 50 statements that read no table.
+    """Return what the server reads by itself during 50 statements that read no table.
 
-    For example, ClickHouse reads its own counters in /proc for every statement.
+    These are the reads that it asks the kernel for.  For example, ClickHouse reads counters in
+    /proc for every statement.
     """
     first = interference.point(context.host, interference.pids_of(context.server))
     for _ in range(_IDLE):
@@ -184,7 +200,11 @@ def _measure_idle(database: Database, context: Context) -> Traffic:
 
 
 def _without(idle: Traffic, level: LevelResult) -> LevelResult:
-    """Return a level less the reads that the same number of statements without a table needs."""
+    """Return the results without the reads that the server makes for any statement.
+
+    `idle` are the reads of 50 statements that read no table.  Their mean is subtracted once for
+    each statement.
+    """
     own, done = level.use.own, level.completed * level.seconds / _IDLE
     if own is None:
         return level
@@ -233,10 +253,11 @@ def _record(spec: Spec, context: Context, level: LevelResult, cold: Cold) -> Non
 
 
 def _balance(spec: Spec, context: Context, level: LevelResult) -> Ledger | None:
-    """Return the ledger, in which one block is one read that the server asked the kernel for.
+    """Return the ledger: the number of reads from the engine's buffers, page cache and device.
 
-    A range without such a read counts as found in the engine's own buffers.  None if the reads of
-    the server or of the device are not counted.
+    One block of the ledger is one read that the server asked the kernel for.  A range without such
+    a read counts as found in the engine's own buffers.  The result is None if the reads of the
+    server or of the device are not counted.
     """
     own, seconds = level.use.own, level.use.seconds
     if own is None or level.use.device is None:
@@ -261,7 +282,10 @@ def _balance(spec: Spec, context: Context, level: LevelResult) -> Ledger | None:
 
 
 def _tell_path(context: Context, level: LevelResult, empty_s: float) -> None:
-    """Record the seconds of an empty statement by the driver's cursor, and a note on them."""
+    """Record the time of an empty statement, and a note that the sessions use a Python driver.
+
+    `empty_s` is that time in seconds: the part of each range's time that the driver needs.
+    """
     median = level.service.percentile_ns(50) / 1e9
     context.findings.measure("ranges.path", empty_s, "s", Better.NEITHER)
     context.findings.note(

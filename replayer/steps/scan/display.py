@@ -1,4 +1,4 @@
-"""Display of a scan: an explanation of its one number."""
+"""Display of a scan: an explanation of its only number, the time of both statements."""
 
 from replayer.model import StepResult, Temperature
 from replayer.run.display import Brief, Form

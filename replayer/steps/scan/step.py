@@ -1,7 +1,8 @@
-"""Scan the table with the database, from cold: the engine's cost in addition to the kernel's.
+"""Scan the table with the database, usually from disk: what the engine adds to the kernel's time.
 
-Each statement begins with everything cold, or with the table in memory.  The server is started
-before the clock, and the data that it reads by starting is counted.
+Before each statement, the table is dropped from memory, or read into it if the key `cold` is hot.
+The server is started before the clock.  What it reads of the table by starting counts as data in
+memory.
 """
 
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ class Spec(StepSpec):
 
 @dataclass(frozen=True, slots=True)
 class _Scanned:
-    """One statement and its window."""
+    """One statement that scanned the table, with the time and the reads that were measured."""
 
     name: str
     cold: Cold
@@ -66,7 +67,7 @@ class _Scanned:
 
 
 def describe(spec: Spec) -> str:
-    """Return where the table is read from, in plain words."""
+    """Return a sentence on the scan for its key `cold`: data in memory, on disk, or as it is."""
     if spec.cold is Temperature.HOT:
         return "Scan the table with the database, data in memory: measures processor and engine"
     if spec.cold is Temperature.COLD:
@@ -75,7 +76,10 @@ def describe(spec: Spec) -> str:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Bring the table to the requested temperature before each statement, and execute that."""
+    """Execute two statements that scan the table, and record their time and reads.
+
+    Before each statement, the table is dropped from memory or read into it, as the key `cold` asks.
+    """
     files: list[Path] = []
     with context.database() as database:
         state = persons.needs(database)
@@ -138,9 +142,10 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
 
 
 def _held_against_the_table(cold: Cold, brought: int) -> Cold:
-    """Return the coldness of a statement that must read the whole table and read `brought` bytes.
+    """Return the coldness of a statement that must read the whole table, given its bytes read.
 
-    If these are too few bytes, a cold statement is reported as lukewarm.
+    `brought` is the number of bytes that it read.  If that is much less than the table has, a
+    statement that counted as cold becomes lukewarm, with the reason.
     """
     stored = cold.stored_bytes or 0
     if cold.got is not Temperature.COLD or brought >= _READ_AT_LEAST * stored:
@@ -154,9 +159,9 @@ def _held_against_the_table(cold: Cold, brought: int) -> Cold:
 
 
 def _theirs(database: Database, before: OthersActivity | None, cold: Cold) -> tuple[int, int]:
-    """Return two numbers: bytes that other sessions read, and sessions with unknown reads.
+    """Return (bytes that other sessions read meanwhile, number of sessions with unknown reads).
 
-    The bytes count from `before`.
+    `before` is the activity of other sessions before the statement.
     """
     block = database.engine.block_size
     proven = cold.got is Temperature.COLD
@@ -168,19 +173,20 @@ def _theirs(database: Database, before: OthersActivity | None, cold: Cold) -> tu
 
 
 def _spare(cold: Cold) -> float:
-    """Return how many bytes of the table a cold statement may find in memory.
+    """Return how many bytes of the table may be in memory while its scan still counts as cold.
 
-    Other sessions may have read as many.
+    Reads of other sessions are compared with the same limit.
     """
     return (1 - temperature.DEVICE_SHARE) * (cold.stored_bytes or 0)
 
 
 def _beside(cold: Cold, their_bytes: int, uncounted: int) -> Cold:
-    """Return the coldness of a statement during which other sessions read `their_bytes` bytes.
+    """Return the coldness of a statement, as other sessions may hide how much it read itself.
 
-    The server's counters include these bytes.  If they are many, the reads of the server do not
-    prove that this statement was cold, and the result is `unknown`.  So it is if there are
-    `uncounted` sessions, whose reads are not known.
+    The server counts the reads of all sessions together.  `their_bytes` were read by other
+    sessions; `uncounted` is the number of sessions whose reads are not known.  If `their_bytes` are
+    many, or any session is uncounted, the server's reads do not prove that this statement was
+    cold.  Then the result is `unknown`.
     """
     many = their_bytes > _spare(cold)
     if cold.got is not Temperature.COLD or not (many or uncounted):
@@ -195,17 +201,20 @@ def _beside(cold: Cold, their_bytes: int, uncounted: int) -> Cold:
 
 
 def _needed(grew: int, missed: int) -> int:
-    """Return the bytes that a statement had to read: `grew` or `missed`.
+    """Return the bytes that a statement had to read from disk: `grew` or `missed`.
 
-    `grew` is the growth of the page cache in bytes.  If the server bypasses the page cache, the
-    result is `missed`, which the server counts as read.  The server's counters include all users
-    and may come late.
+    `grew` is the growth of the page cache in bytes.  `missed` is the server's count of bytes read.
+    It includes all users and may come late, so it is used only if the server bypasses the page
+    cache.
     """
     return missed if grew <= _AROUND * missed else grew
 
 
 def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
-    """Bring the table to the requested temperature; do nothing if its files cannot be reached."""
+    """Drop the table from memory, or read it into memory, as the key `cold` asks.
+
+    Returns the coldness that was reached; it is `unknown` if the table's files cannot be reached.
+    """
     if files:
         return temperature.make(spec.cold, context.server, files, context.host)
     why, todo = context.server.explain_missing_files()
@@ -214,7 +223,7 @@ def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
 
 
 def _missed(database: Database) -> int:
-    """Return the bytes that the server had to read so far, 0 if it does not count them."""
+    """Return the bytes that the server has read from files so far; 0 if it does not count them."""
     verb = database.engine.verb(protocol.COUNTERS)
     if verb is None:
         return 0
@@ -224,8 +233,8 @@ def _missed(database: Database) -> int:
 def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Cold, int | None]:
     """Return the table's coldness just before a statement, and its bytes in the page cache.
 
-    A server may read some of the table when it starts, and so may its other users.  The bytes are
-    None if they cannot be measured.
+    `cold` is the coldness before the server was started.  Its start and its other users may have
+    read some of the table.  The bytes are None if they cannot be measured.
     """
     seen = residency(files)
     if cold.got is Temperature.COLD and (seen.share or 0.0) > temperature.COLD_SHARE:
@@ -248,7 +257,7 @@ def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Col
 
 
 def _held(seen: Residency, database: Database) -> str:
-    """Return in words the part of the table in memory; "" if the table still counts as cold."""
+    """Return in words how much of the table is in memory; "" if so little that it is still cold."""
     share = seen.share or 0.0
     if share > temperature.COLD_SHARE:
         return f"{share:.1%} of the table was in the page cache"
@@ -260,7 +269,10 @@ def _held(seen: Residency, database: Database) -> str:
 
 
 def _warmest(scanned: Sequence[_Scanned]) -> Cold:
-    """Return the coldness of the statement that is furthest from the wanted temperature."""
+    """Return the coldness of the statement that is furthest from the requested temperature.
+
+    `unknown` counts as the worst.
+    """
     order = [Temperature.COLD, Temperature.LUKEWARM, Temperature.HOT]
     if scanned[0].cold.asked is Temperature.HOT:
         order.reverse()
@@ -270,14 +282,17 @@ def _warmest(scanned: Sequence[_Scanned]) -> Cold:
 
 
 def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
-    """Return the work of other programs during the statement that they disturbed most."""
+    """Return the work of other programs during the statement that they disturbed most.
+
+    The statement with their largest share of the processors' time is the one disturbed most.
+    """
     return max((one.foreign for one in scanned), key=lambda others: others.cpu_share or 0.0)
 
 
 def _window(scanned: Sequence[_Scanned], rows: int) -> MeasuredWindow:
-    """Return the window of the longer statement.
+    """Return the measured time of the statement that took longer; only this time is analysed.
 
-    A window of both would include the time in which the table is made cold for the second one.
+    The time of both together would include dropping the table from memory for the second one.
     """
     longest = max(scanned, key=lambda one: one.seconds)
     return MeasuredWindow(

@@ -1,4 +1,4 @@
-"""Display of a walk: threads, seconds, directory entries, as MemSQL's measure_reads.rb prints."""
+"""Display of a walk: threads, seconds and directory entries, in the form of measure_reads.rb."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -21,7 +21,10 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return the form, with the table of measure_reads.rb: seconds of listing and of reading."""
+    """Return the lines of a report, with the table that measure_reads.rb prints.
+
+    Its rows are the listing and the reading of files; its columns are CPU and elapsed seconds.
+    """
     rows, metrics = [], set()
     for phase in _PHASES:
         times = {name: result.value(f"walk.{phase}.{name}") for name in _TIMES}
@@ -61,7 +64,10 @@ def _brief(result: StepResult) -> Brief:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield a chart of user, system and real seconds of both phases: medians of the repeats."""
+    """Yield a chart of user, system and elapsed seconds of the listing and of the reading.
+
+    The values are the medians of the repeats.
+    """
     traces = [
         ChartTrace(number, "bar", x=list(seconds), y=list(seconds.values()))
         for number, results in enumerate(sides)

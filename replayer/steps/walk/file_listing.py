@@ -17,7 +17,7 @@ from replayer.tables import persons, pgio, relations
 
 @dataclass(frozen=True)
 class FileListing:
-    """Every file to read, in the order of the folders, and the seconds that listing them took."""
+    """The files to read (path -> size), folder by folder, and the seconds of listing them."""
 
     sizes: dict[str, int]
     other_names: Mapping[str, int]
@@ -53,7 +53,7 @@ def files_of(spec: Spec, context: Context) -> list[str]:
 
 
 def folders_of(spec: Spec, files: Iterable[str]) -> Sequence[str]:
-    """Return the folders of the files, or the one folder that was asked for."""
+    """Return the sorted folders of the files, or only the folder that the key `path` names."""
     if spec.path is not None:
         return (str(spec.path),)
     return sorted({str(Path(path).parent) for path in files})

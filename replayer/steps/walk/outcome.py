@@ -1,4 +1,4 @@
-"""The outcome of a walk, written into the findings."""
+"""The results of a walk, recorded for the report: measurements, facts and notes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +27,10 @@ _MOST_NAMES = 3
 
 
 def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeasurement) -> None:
-    """Add the numbers that measure_reads.rb prints: files, bytes, seconds of each phase, MB/s."""
+    """Record the numbers that measure_reads.rb prints: files, bytes, seconds of each phase, MB/s.
+
+    The phases are the listing and the reading of the files.
+    """
     findings.measure("walk.files", len(reading.files), "files", Better.NEITHER)
     findings.measure("walk.bytes", reading.bytes, "bytes", Better.NEITHER)
     for kind, phase in (("list", listing), ("read", reading)):
@@ -44,9 +47,10 @@ def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeas
 def device_reads(
     spec: Spec, reading: WalkMeasurement, cold: Cold, device: str | None
 ) -> Reads | None:
-    """Return the walk's reads, to compare with those of a probe; None if they were not all cold.
+    """Return the rate and the kind of the walk's reads, by which they are compared with a probe's.
 
-    Each thread has one block under way at a time.
+    Returns None if they did not all come from a known disk. The depth is the number of threads,
+    because each thread waits for one block at a time.
     """
     if cold.got is not Temperature.COLD or device is None:
         return None
@@ -74,7 +78,7 @@ def facts_of(spec: Spec, listing: FileListing, reading: WalkMeasurement) -> dict
 
 
 def latencies_of(hauls: Iterable[ReadResult]) -> Latencies:
-    """Return the latencies of all threads' reads."""
+    """Return the latencies of the reads of all threads, put together."""
     return Latencies.of(Latencies.counted(haul.latencies) for haul in hauls)
 
 
@@ -85,7 +89,7 @@ def notes_of(
     reading: WalkMeasurement,
     cold: Cold,
 ) -> Iterator[str]:
-    """Yield a sentence for each kind of irregularity, such as files that grew during the walk."""
+    """Yield a sentence for each irregularity of the walk, such as files that grew meanwhile."""
     paths = list(listing.sizes)
     missing = {paths[number] for haul in reading.hauls for number in haul.missing}
     yield from _other_names(listing)
@@ -99,7 +103,7 @@ def notes_of(
 
 
 def foreign_notes(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
-    """Return sentences on other programs' use of the device while the files were read."""
+    """Return sentences on the device traffic of other programs while the files were read."""
     if delta is None:
         return ()
     needed = cold.stored_bytes if cold.own_bytes is None else cold.own_bytes
@@ -107,7 +111,10 @@ def foreign_notes(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
 
 
 def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
-    """Yield one sentence that names the first three of some files; nothing if there are none."""
+    """Yield one sentence that names the first three of these files; nothing if there are none.
+
+    `what` is the irregularity of the files.
+    """
     ordered = sorted(paths)
     if ordered:
         more = len(ordered) - _MOST_NAMES
@@ -116,7 +123,7 @@ def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
 
 
 def _other_names(listing: FileListing) -> Iterator[str]:
-    """Yield a sentence if files have further names: each file was read under one name only."""
+    """Yield a sentence if some files have further names (hard links), which were not read again."""
     names = listing.other_names
     if names:
         size = show_size(sum(names.values()))
@@ -127,7 +134,10 @@ def _other_names(listing: FileListing) -> Iterator[str]:
 
 
 def _not_around(files: Sequence[str], cold: Cold) -> Iterator[str]:
-    """Yield a sentence if direct reads have filled the page cache, which btrfs sometimes does."""
+    """Yield a sentence if the files are in the page cache after direct reads, which must bypass it.
+
+    Some file systems, such as btrfs, do not always obey O_DIRECT.
+    """
     share = residency(files).share
     if share is not None and share > (cold.resident_share or 0.0) + _GREW_WARM:
         yield (

@@ -1,4 +1,7 @@
-"""The read phase of a walk: the next free thread reads the next file, or range of a large one."""
+"""The read phase of a walk: each thread that is free reads the next file, or range of a file.
+
+A large file may be divided into ranges, so that all threads work.
+"""
 
 import contextlib
 import os
@@ -20,7 +23,7 @@ _READY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class WalkMeasurement:
-    """The read phase: a window of the sampler, and the results of the threads."""
+    """The times, CPU seconds and results of the read phase of a walk, for all threads together."""
 
     begin_ns: int
     end_ns: int
@@ -39,7 +42,7 @@ class WalkMeasurement:
 
     @property
     def real(self) -> float:
-        """Return the seconds from the opening of the barrier to the last thread's end."""
+        """Return the seconds from the common start of all threads to the end of the last one."""
         return self.since_opened(self.last_done_ns)
 
     @property
@@ -61,12 +64,18 @@ class WalkMeasurement:
         return read
 
     def since_opened(self, clock_ns: int) -> float:
-        """Return the seconds between the opening of the barrier and a time."""
+        """Return the seconds from the common start of all threads to `clock_ns`.
+
+        Both are times of the same clock, in nanoseconds.
+        """
         return (clock_ns - self.opened_ns) / 1e9
 
 
 def watched_disk(spec: Spec, context: Context) -> contextlib.AbstractContextManager[Sampler]:
-    """Return the sampler of the disk that holds the files, as a context manager."""
+    """Return a context manager that yields the sampler of the disk with the files.
+
+    A sampler copies the kernel's counters every second.
+    """
     if spec.path is None:
         return context.watching(context.sampler.device)
     return context.watching(context.host.device_of(spec.path), spec.path)
@@ -82,7 +91,7 @@ def pieces_of(spec: Spec, listing: FileListing) -> tuple[Range, ...]:
 def read_files(
     spec: Spec, context: Context, sampler: Sampler, listing: FileListing
 ) -> WalkMeasurement:
-    """Read every file with all threads."""
+    """Read every file with all threads, and return the times and results."""
     queue = Queue(
         paths=tuple(listing.sizes),
         sizes=tuple(listing.sizes.values()),
@@ -118,7 +127,10 @@ def read_files(
 
 
 def _said(pool: WorkerPool, task: Task, opened_ns: int, context: Context) -> Iterator[ReadProgress]:
-    """Yield the reports of the processes, and show them as progress."""
+    """Yield the reports of the reading processes as they come, and show the bytes read as progress.
+
+    The seconds of the rate count from `opened_ns`, the common start of all threads.
+    """
     latest: dict[int, int] = {}
     files: dict[int, int] = {}
     rates = Rates(context.progress)
@@ -136,7 +148,10 @@ def _said(pool: WorkerPool, task: Task, opened_ns: int, context: Context) -> Ite
 def _points(
     reports: Iterable[ReadProgress], opened_ns: int, last_ns: int, total: int
 ) -> list[tuple[int, float]]:
-    """Return pairs of the clock in ns and the bytes read until then, from 0 to `total`."""
+    """Return pairs (clock in nanoseconds, bytes that all processes have read until then).
+
+    The first pair is the start with 0 bytes, and the last is the end with `total` bytes.
+    """
     points = [(opened_ns, 0.0)]
     latest: dict[int, int] = {}
     for one in sorted(reports, key=lambda one: one.clock_ns):

@@ -1,8 +1,9 @@
-"""Read every file of a table, with many threads, from a proven cold cache.
+"""Read every file of a table with many threads, after proof that none of it is in memory.
 
 It imitates MemSQL's measure_reads.rb: list the files, then read each of them with the next free
-thread of 50.  A table of one large file is dealt in ranges, so that all threads work.  The database
-takes no part, so the numbers are the kernel's: many files, page cache, read-ahead, device.
+thread of 50.  If the table is one large file, the threads read ranges of it, so that all of them
+work.  The database takes no part, so the numbers are the kernel's: many files, page cache,
+read-ahead, device.
 """
 
 import os
@@ -27,12 +28,15 @@ from replayer.watch.interference import Traffic
 
 
 def needs_database(spec: Spec) -> bool:
-    """Return whether the files to read belong to a table."""
+    """Return True for a walk of a table's files, False for a folder named by the key `path`."""
     return spec.path is None
 
 
 def run_here_reason(spec: Spec) -> str:
-    """Return why the walk of a folder must run on this host; "" for the files of a table."""
+    """Return the reason why the walk must run on this host: the key `path` names a folder of it.
+
+    Returns "" for a walk of a table's files, which can run on the database's host.
+    """
     return (
         f"path = {str(spec.path)!r} is a folder of the host that replayer is called on, and of "
         f"another one only the database's files are read"
@@ -56,7 +60,11 @@ def check(spec: Spec, _context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Bring the files to the requested temperature, list them and read them."""
+    """Read the files and record the results.
+
+    Before that, the files are dropped from memory or read into it, as the key `cold` asks, and
+    listed.
+    """
     check(spec, context)
     files = files_of(spec, context)
     server = context.database_server if spec.path is None else None
