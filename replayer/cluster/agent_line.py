@@ -11,7 +11,10 @@ _STDOUT = 1
 
 
 def print_line(answer: dict[str, Any]) -> None:
-    """Print MARK and `answer` as JSON in one line; ignore the error if no process reads it."""
+    """Print a line of MARK and `answer` as JSON; if no process reads it, ignore the error.
+
+    By MARK the reader finds this line among other output.
+    """
     text = f"{MARK}{json.dumps(answer)}\n"
     with contextlib.suppress(OSError):
         os.write(_STDOUT, text.encode())

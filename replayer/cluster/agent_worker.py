@@ -34,7 +34,10 @@ class AgentWorker(Worker):  # type: ignore[misc]
             callback.callback_time = _NEVER_MS
 
     async def replayer(self, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to one call of the coordinator."""
+        """Return the answer to one call of the coordinator, the replayer that started the agent.
+
+        `call` is the name of an operation in remote_calls, and `arguments` are its arguments.
+        """
         return await remote_calls.answer(self.working, call, arguments)
 
     def start_http_server(self, *_: object, **__: object) -> None:

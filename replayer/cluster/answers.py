@@ -92,9 +92,10 @@ _ANSWERS: Mapping[str, TypeAdapter[Any]] = {
 
 
 def checked(op: str, answer: object) -> dict[str, Any]:
-    """Return an agent's answer to the call `op`, or {"error": sentence} if that is its answer.
+    """Return an agent's answer to the call `op` as plain values, after its form was checked.
 
-    Raises Strange if the answer does not have the form that this call requires.
+    This is {"error": sentence} if the agent reports that the call failed. Raises Strange if the
+    answer does not have the form that this call requires.
     """
     if isinstance(answer, dict) and "error" in answer:
         return {"error": one_line(answer["error"])}

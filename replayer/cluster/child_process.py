@@ -1,7 +1,8 @@
 """The child process of an agent, as a program.
 
-Its arguments are the descriptor of its end of the pipe, the agent's process id, whose the agent is
-(replayer's own, or a worker of the user's Dask cluster), and the packages whose functions may run.
+It has these arguments: the descriptor of its end of the pipe, the agent's process id, the kind of
+the agent (started by replayer, or a worker of the user's Dask cluster), and the packages whose
+functions may run.
 """
 
 import sys
@@ -13,7 +14,11 @@ OURS, SOMEBODYS = "ours", "somebodys"
 
 
 def main(pipe: str, agent: str, whose: str, *packages: str) -> None:
-    """Run as the child process; `packages` are further packages whose functions it may run."""
+    """Run as the child process of the agent with the process id `agent`.
+
+    `pipe` is the descriptor of the pipe to the agent. `whose` is `ours` if replayer started the
+    agent. `packages` are further packages whose functions may run.
+    """
     packing.PACKAGES.update(packages)
     worker_process.main(Connection(int(pipe)), int(agent), ours=whose == OURS)
 

@@ -52,7 +52,10 @@ class DaskGuest(distributed.WorkerPlugin):  # type: ignore[misc]
         self._leave()
 
     async def replayer(self, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to one call of the coordinator."""
+        """Return the answer to one call of the coordinator, the replayer that uses this worker.
+
+        `call` is the name of an operation in remote_calls, and `arguments` are its arguments.
+        """
         assert self.working is not None
         return await remote_calls.answer(self.working, call, arguments)
 

@@ -82,8 +82,8 @@ class EventLoop:
     def wait(self, timeout: float | None, *others: int) -> list[Any]:
         """Wait until `ring` is called or one of the descriptors `others` is readable.
 
-        Returns the descriptors that are readable, which include the bell's after `ring`; [] after
-        `timeout` seconds. None waits forever.
+        Returns the readable descriptors of `others`, and also the bell's if `ring` was called. The
+        list is empty if `timeout` seconds passed before. If `timeout` is None, there is no limit.
         """
         happened = connection.wait([self._bell, *others], timeout)
         with contextlib.suppress(BlockingIOError):

@@ -94,25 +94,29 @@ class Hosts:
         return member.about
 
     def offset(self, name: str) -> Offset:
-        """Return the measured offset of a host's clock."""
+        """Measure and return the offset of a host's clock from this host's clock."""
         return self._loop.run(self._member(name).offset())
 
     def ask(self, name: str, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:
-        """Return a host's answer to the call `op`, as a dict.
+        """Return a host's answer to the call `op` with these arguments, as a dict.
 
-        Raises HostLost if there is no answer within `timeout` seconds, and ReplayerError with the
-        host's message if the call failed.
+        The calls are those in remote_calls. Raises HostLost if there is no answer within `timeout`
+        seconds, and ReplayerError with the host's message if the call failed.
         """
         return self._loop.run(self._member(name).ask(op, timeout=timeout, **arguments))
 
     def watch(self, name: str) -> None:
-        """Make a client the database's host, which is then no longer a client."""
+        """Make the client `name` the host of the database, and remove it from the clients."""
         self.database = self._members.pop(name)
 
     def pool(
         self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
     ) -> ClusterPool:
-        """Return a pool of `processes` on all clients; each client with a job has at least one."""
+        """Return a pool that does `jobs` with `processes` processes, divided among all clients.
+
+        `work` is the function that is called for each job. A client that has a job has at least one
+        process. `awaited` is the server whose answers the jobs need, None if there is none.
+        """
         return ClusterPool(
             self.members, self._loop, work, jobs, processes=processes, awaited=awaited
         )
@@ -126,10 +130,11 @@ class Hosts:
         )
 
     def run(self, work: Callable[..., Any], order: Any, on: str = "") -> RemoteRun:
-        """Return a context that runs `work(order, link)` on the database's host or on client `on`.
+        """Return a context in which `work(order, link)` runs on another host.
 
-        `link` is a worker_process.Elsewhere, by which the function sends reports. Raises Impossible
-        if `on` is "" and the database's host has no agent.
+        The host is the client `on`, or that of the database if `on` is "". `order` is any value
+        that `packing` can send. By `link`, a worker_process.Elsewhere, the function sends reports.
+        Raises Impossible if `on` is "" and the database's host has no agent.
         """
         if not on and self.database is None:
             raise Impossible("no host of the database was named: name it with --watch HOST")
@@ -144,7 +149,7 @@ class Hosts:
 
 
 class RemoteRun:
-    """A function that runs on another host during the `with` block, and its reports."""
+    """A function that runs on another host during the `with` block: its reports and its result."""
 
     def __init__(
         self, member: Member, loop: EventLoop, work: Callable[..., Any], order: Any
@@ -218,7 +223,8 @@ def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> 
 def rejoined(passport: ClientCredentials) -> Iterator[Hosts]:
     """Yield the client hosts of a run that was sent to this host.
 
-    Their agents go on after the `with` block.
+    `passport` is the result of `Hosts.passport` on the host that sent the run. The agents of the
+    client hosts go on after the `with` block.
     """
     _load()
     with _loop() as loop:
@@ -240,9 +246,10 @@ def _load() -> None:
 def _launched(
     stack: contextlib.ExitStack, loop: EventLoop, wanted: Sequence[tuple[str, str]]
 ) -> tuple[list[Member], dict[str, Secret | None]]:
-    """Start replayer's own agents; return them in the order of `wanted`, (name, host) of each.
+    """Start an agent of replayer on each host of `wanted`: (name of the agent, name of the host).
 
-    Also returns name -> the certificate with which a run on another host commands the agent.
+    Returns the agents as members in this order. Also returns name of agent -> the certificate with
+    which a run that was sent to another host commands the agent.
     """
     for _, host in wanted:
         dask_backend.refuse_odd(host)
@@ -258,9 +265,10 @@ def _launched(
 def _borrowed(
     stack: contextlib.ExitStack, loop: EventLoop, cluster: str
 ) -> tuple[list[Member], dict[str, Secret | None]]:
-    """Make workers of a user's own Dask cluster take part, and return them.
+    """Make workers of a user's own Dask cluster take part in the run, and return them as members.
 
-    Also returns name -> the certificate with which a run on another host commands the worker.
+    `cluster` is the address of its scheduler. Also returns name of worker -> the certificate with
+    which a run that was sent to another host commands the worker.
     """
     workers, secret = stack.enter_context(_entered(loop, dask_backend.borrowed(cluster)))
     members = [_member(loop, name, address, secret) for name, address in workers.items()]
@@ -312,10 +320,10 @@ def _member(
 def _joined(
     loop: EventLoop, members: Sequence[Member], *, end: bool = True
 ) -> Iterator[list[Member]]:
-    """Connect to the members and yield them; disconnect from them at the end.
+    """Connect to the members, the hosts with agents, and yield them; disconnect at the end.
 
     Raises ReplayerError if a member has another version of replayer. If `end` is true, the agents
-    end as well.
+    are also ended.
     """
     try:
         loop.together([member.join() for member in members])

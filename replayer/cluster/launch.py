@@ -64,7 +64,8 @@ class OwnScheduler(Scheduler):  # type: ignore[misc]
     async def listen(self, *where: Any, **options: Any) -> None:
         """Listen on every address of this host.
 
-        For connections from this process itself, use the loopback address, whatever the routes are.
+        This process itself connects to its scheduler by the loopback address, whatever the routes
+        are.
         """
         await super().listen(*where, default_host="127.0.0.1", **options)
 
@@ -248,7 +249,10 @@ async def _closed(cluster: SpecCluster) -> None:
 
 
 def _cut(cluster: SpecCluster) -> None:
-    """Close every socket that is still open, because a host hangs or this machine is busy."""
+    """Close every connection of the cluster that is still open, without waiting for the other end.
+
+    This is needed if a host hangs or if this machine is busy.
+    """
     scheduler = cluster.scheduler
     with contextlib.suppress(Exception):
         scheduler.stop()

@@ -123,7 +123,7 @@ class Lease:
 
     @property
     def result(self) -> bytes:
-        """Return the child's results as bytes; raise ReplayerError if it is not done."""
+        """Return the child's results as bytes; raise ReplayerError if its work is not done."""
         if self._state.name != "done":
             raise ReplayerError("results were asked for before they were there")
         return self._state.result
@@ -153,8 +153,8 @@ class Lease:
     async def begun(self, seconds: float) -> None:
         """Wait for `seconds`, or until another child is started.
 
-        This delays the answer to a coordinator that did not start the present child: it only renews
-        the lease, and asks again after each answer.
+        This delays the answer to a heartbeat of a coordinator that did not start the present child.
+        Such a coordinator only renews the lease, and sends a new heartbeat after each answer.
         """
         before, deadline = self._number, self._loop.time() + seconds
         while self._number == before and (left := deadline - self._loop.time()) > 0:
@@ -197,8 +197,9 @@ class Lease:
     async def begin(self, kind: str, work: str, packed: bytes, processes: int) -> int:
         """Start the child process and return its number; raise ReplayerError if one exists.
 
-        `kind` is "share" or "run", `work` the name of a function, and `packed` its jobs or its
-        order as bytes. `processes` is the number of worker processes of a share.
+        `kind` is "share" for a part of a pool's jobs, or "run" for a whole run. `work` is the name
+        `module:function` of the function to call. `packed` is the list of jobs, or the run's order,
+        as bytes made by `packing`. `processes` is the number of worker processes of a share.
         """
         if kind not in {worker_process.SHARE, worker_process.RUN}:
             raise ReplayerError(f"an agent cannot begin a {kind!r}")
@@ -263,7 +264,7 @@ class Lease:
         pipe.close()
 
     def leave(self) -> None:
-        """End the agent a moment later, so that its answer is still sent."""
+        """End the agent a moment later, so that the answer to the present call is still sent."""
         self._loop.call_later(0.05, self._leave)
 
     def stop(self) -> None:

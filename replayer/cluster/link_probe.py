@@ -36,9 +36,9 @@ class Reach:
 
 @distributable
 def measured(connector: Connector, _: Elsewhere) -> Reach:
-    """Connect; measure the time of the smallest statement, then the speed of large results.
+    """Measure the round trip of small statements and the speed of large results.
 
-    Raises ReplayerError if the server does not answer.
+    This makes one connection to the server. Raises ReplayerError if the server does not answer.
     """
     with contextlib.closing(driver.connect(connector)) as connection:
         cursor = connection.cursor()

@@ -79,7 +79,10 @@ class Member:
         return error
 
     async def join(self) -> None:
-        """Ask the host for its description `about`, and send heartbeats from then on."""
+        """Ask the host for its description and keep it in `about`; send heartbeats from then on.
+
+        Raises HostLost if the host does not answer.
+        """
         deadline = time.monotonic() + START_SECONDS
         while self.about is None:
             try:
@@ -93,10 +96,10 @@ class Member:
         self._beating = asyncio.create_task(self._beat())
 
     async def ask(self, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:  # noqa: ASYNC109
-        """Return the host's answer to the call `op`, as a dict.
+        """Return the host's answer to the call `op` with these arguments, as a dict.
 
-        Raises HostLost if it does not answer within `timeout` seconds, and ReplayerError with the
-        host's message if the call failed.
+        The calls are those in remote_calls.  Raises HostLost if it does not answer within `timeout`
+        seconds, and ReplayerError with the host's message if the call failed.
         """
         if self.lost:
             raise HostLost(self.lost)
@@ -121,7 +124,7 @@ class Member:
         return answer
 
     async def offset(self) -> Offset:
-        """Return the offset of the host's clock, measured now."""
+        """Measure and return the offset of the host's clock from this host's clock."""
 
         async def ping() -> int:
             answer = await self.ask("ping")

@@ -36,7 +36,7 @@ _KEPT = 64
 
 @dataclass(slots=True)
 class _Part:
-    """One host's share of the jobs, and its results."""
+    """One host's share of the jobs: the host, the numbers of these jobs, and their results."""
 
     member: Member
     numbers: list[int]
@@ -56,12 +56,15 @@ class _Part:
 
     @property
     def moved_ns(self) -> int:
-        """Return the ns to add to an instant of that host's clock to get this host's clock."""
+        """Return the ns to add to an instant of the other host to get this host's clock."""
         return (self.opened_ns or 0) - (self.opened_there or 0)
 
 
 class ClusterPool:
-    """Jobs distributed in turn to hosts, on which `processes` processes in all do them."""
+    """A pool whose jobs are done by several hosts, with `processes` processes in all.
+
+    The jobs are distributed to the hosts in turn.
+    """
 
     def __init__(
         self,
@@ -104,12 +107,12 @@ class ClusterPool:
 
     @property
     def shares(self) -> tuple[HostShare, ...]:
-        """Return the share of each host with a job, also that of a lost host."""
+        """Return the times and the CPU use of each host that has a job, also of a lost host."""
         return tuple(self._share(part) for part in self._parts)
 
     @property
     def partial(self) -> dict[str, tuple[Any, ...]]:
-        """Return name of host -> its latest reports, at most 64."""
+        """Return name of host -> the latest reports of its jobs, at most 64 for each host."""
         return {part.member.name: tuple(part.reports) for part in self._parts}
 
     @property
@@ -137,7 +140,10 @@ class ClusterPool:
         self._refuse_failed()
 
     def approach(self, lead: float = 0.0) -> None:
-        """Agree on the start with every host, and return `lead` seconds before it."""
+        """Agree with every host on the instant of the start, then wait for it.
+
+        The wait ends `lead` seconds before the start.
+        """
         if self._opening is None:
             self.ready()
             for part, offset in zip(self._parts, self._offsets(), strict=True):
@@ -150,7 +156,7 @@ class ClusterPool:
         self._sleep_until(self.opened_ns - round(lead * 1e9))
 
     def open(self) -> int:
-        """Start all jobs at the agreed instant; return it in ns of this host's clock."""
+        """Start all jobs at the agreed instant; return this instant in ns of this host's clock."""
         self.approach()
         assert self.opened_ns is not None
         self._sleep_until(self.opened_ns)
@@ -213,10 +219,10 @@ class ClusterPool:
         return all(part.member.state == "done" for part in self._parts)
 
     def _listen(self, timeout: float | None) -> bool:
-        """Wait for news from a host; return whether any came within `timeout` seconds.
+        """Wait until a host sends something, for at most `timeout` seconds; return whether one did.
 
-        Raises HostLost if a host is lost, and ReplayerError if a host failed or the awaited server
-        is silent.
+        None waits without limit. Raises HostLost if a host is lost, and ReplayerError if a host
+        failed or the awaited server is silent.
         """
         awaited = self._awaited
         self._refuse_failed()
@@ -283,9 +289,10 @@ class ClusterPool:
 
 
 def _dealt(members: Sequence[Member], jobs: Sequence[Any], processes: int) -> Iterator[_Part]:
-    """Yield each host's part: of n hosts, host i % n gets job i.
+    """Yield each host's part of the jobs: of n hosts, host i % n gets job i.
 
-    The number of its processes is in proportion to its jobs, and at least 1.
+    The number of a host's processes is in proportion to its jobs, and at least 1. A host without a
+    job has no part.
     """
     many = len(members)
     for place, member in enumerate(members):
@@ -309,9 +316,11 @@ def _done(part: _Part) -> tuple[Any, ...]:
 
 
 def _whole(done: Any, part: _Part) -> tuple[Any, ...]:
-    """Return (results, first end, last end, CPU seconds, bytes read) as a host sent them.
+    """Return a host's results after a check of their form.
 
-    Raises ReplayerError if they have another form, or not one result for each job.
+    They are (result of each job, instant of the first job's end, instant of the last job's end, CPU
+    seconds in user mode and in the kernel, bytes read). Raises ReplayerError if they have another
+    form, or not one result for each job.
     """
     match done:
         case (list() as results, int() | None, int() | None, (a, b), int()) if len(results) == len(

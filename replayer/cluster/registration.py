@@ -24,9 +24,10 @@ _STDIN, _STDOUT, _STDERR = range(3)
 
 
 async def live(order: dict[str, Any]) -> None:
-    """Join the scheduler and print the agent's address; then work, and end this process.
+    """Join the scheduler, print the agent's address, and serve calls until the agent has to end.
 
-    It ends when stdin or the scheduler ends, or when the lease expires.
+    That is when stdin ends, when the scheduler is gone, or when the lease expires. This function
+    does not return: it ends the process.
     """
     loop, left = asyncio.get_running_loop(), asyncio.Event()
     threading.Thread(target=_await_end, args=(loop, left), daemon=True).start()
@@ -50,7 +51,8 @@ async def live(order: dict[str, Any]) -> None:
 def _candidates(order: dict[str, Any]) -> list[tuple[str, int]]:
     """Return possible addresses of the scheduler as (host, port), the likeliest first.
 
-    These are 127.0.0.1 on the same network, then the address from which ssh came.
+    These are 127.0.0.1 if the scheduler is in the same network namespace of this machine, then the
+    address from which ssh came, then the addresses in the order.
     """
     by_ssh = os.environ.get("SSH_CONNECTION", "").split()[:1]
     same = ["127.0.0.1"] if order.get("network") == remote_calls.network() else []
@@ -86,7 +88,10 @@ def _bracketed(host: str) -> str:
 async def _joined(
     scheduler: str, own: str, name: str, security: Security, leave: Callable[[], None]
 ) -> AgentWorker:
-    """Start an agent's worker at the IP address `own`; return it when it is registered."""
+    """Start the Dask worker that serves as agent; return it when the scheduler has registered it.
+
+    `own` is the IP address at which it listens. `leave` is called when the agent has to end.
+    """
     with dask_settings.scratch() as folder:
         worker = AgentWorker(
             scheduler,
@@ -108,7 +113,10 @@ async def _joined(
 
 
 def _await_end(loop: asyncio.AbstractEventLoop, left: asyncio.Event) -> None:
-    """Wait in a thread for the end of stdin: the process that started this agent is then gone."""
+    """Wait for the end of stdin, then set `left` in the loop's thread.
+
+    At the end of stdin the process that started this agent is gone. A separate thread calls this.
+    """
     with contextlib.suppress(OSError):
         while os.read(_STDIN, 1 << 12):
             pass

@@ -36,7 +36,7 @@ _CACHES = "/proc/sys/vm/drop_caches"
 
 @dataclass(frozen=True, slots=True)
 class HostDescription:
-    """The description that a host gives of itself."""
+    """A host's description of itself: versions, processors, memory, user's rights, clocks."""
 
     version: str
     digest: str
@@ -86,7 +86,7 @@ def about() -> HostDescription:
 
 
 def network() -> str:
-    """Return a text that is equal for two processes that reach each other by 127.0.0.1."""
+    """Return a text that is equal in two processes if they reach each other by 127.0.0.1."""
     host = Host()
     return f"{host.boot_id()} {host.link('proc/self/ns/net')}"
 
@@ -103,7 +103,10 @@ def addresses() -> list[str]:
 
 @functools.cache
 def digest() -> str:
-    """Return a digest of the files of replayer, its engines and its workloads."""
+    """Return 16 hexadecimal digits that differ if any file of replayer or its workloads differs.
+
+    These files are its Python modules, its schemas and its workloads.
+    """
     package = Path(assets.__file__).parent
     files = [
         *((package, path) for path in package.rglob("*.py")),
@@ -122,7 +125,11 @@ def digest() -> str:
 
 
 async def answer(working: Lease, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Execute one operation and return its answer, or {"error": sentence} if it failed."""
+    """Execute the operation `op` on an agent and return its answer as a dict.
+
+    `working` is the agent's lease with its child process. The answer is {"error": sentence} if the
+    operation failed or is not known.
+    """
     if op == "ping":
         return {"ns": time.monotonic_ns()}
     operation = _OPERATIONS.get(op)

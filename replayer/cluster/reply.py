@@ -17,7 +17,7 @@ _PIECE = 1 << 16
 
 
 class Strange(ReplayerError):
-    """The error that received data is not a valid answer of replayer."""
+    """The error that is raised if received data is not a valid answer of replayer."""
 
 
 class Reply(dict[str, Any]):
@@ -30,8 +30,8 @@ class Reply(dict[str, Any]):
 def read(fd: int, mark: bytes, seconds: float | None) -> Reply | None:
     """Read `fd` until a line that begins with `mark`; return the JSON object after the mark.
 
-    Returns None if the input ends, or `seconds` pass, before that; None waits forever. Raises
-    Strange if the line contains no JSON object, or if too many bytes came.
+    Returns None if the input ends before that, or after `seconds`; if these are None, there is no
+    limit. Raises Strange if the line contains no JSON object, or if too many bytes came.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     begun, passed, marked = bytearray(), 0, False

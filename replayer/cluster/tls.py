@@ -44,16 +44,20 @@ class Roles:
     """Name of agent -> its certificate and key."""
 
     def toward(self, agent: str) -> Secret:
-        """Return the coordinator's certificate and key, for connections to this agent only."""
+        """Return the coordinator's certificate and key, which trust only this agent."""
         return replace(self.coordinator, authority=self.agents[agent].certificate)
 
     def delegated(self, agent: str) -> Secret:
-        """Return the delegate's certificate and key, for connections to this agent only."""
+        """Return the delegate's certificate and key, which trust only this agent."""
         return replace(self.delegate, authority=self.agents[agent].certificate)
 
 
 def new_roles(agents: Iterable[str]) -> Roles:
-    """Return new certificates and keys for a coordinator, its delegate and the named agents."""
+    """Return new certificates and keys for all processes of a run.
+
+    The coordinator is the process that starts the agents. Its delegate is a run that was sent to
+    another host and commands the agents from there. `agents` are the names of the agents.
+    """
     coordinator, delegate = new_secret(), new_secret()
     commanding = f"{coordinator.certificate}{delegate.certificate}"
     each = {name: replace(new_secret(), authority=commanding) for name in agents}

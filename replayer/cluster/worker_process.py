@@ -79,7 +79,7 @@ def main(pipe: connection.Connection[Any, Any], agent: int, *, ours: bool) -> No
 
 
 def _share(line: AgentPipe, work: str, packed: bytes, processes: int) -> None:
-    """Do a share of a pool's jobs: prepare, start when ordered, send reports and results."""
+    """Do a share of a pool's jobs; start at the ordered instant, send reports and results."""
     with WorkerPool(packing.work_of(work), packing.unpack(packed), processes=processes) as pool:
         pool.ready(_READY_SECONDS)
         line.send("ready")
@@ -128,7 +128,10 @@ def _sleep_until(instant_ns: int) -> None:
 
 
 def _run(line: AgentPipe, work: str, packed: bytes) -> None:
-    """Execute a whole run, whose function sends its reports through `Elsewhere`."""
+    """Execute a whole run: call the function named `work`, and send its result to the agent.
+
+    The function sends its reports through an `Elsewhere`.
+    """
     line.send("ready")
     result = packing.work_of(work)(packing.unpack(packed), Elsewhere(line))
     line.send("done", packing.pack(result))
@@ -140,7 +143,7 @@ def _interrupt(number: int) -> None:
 
 
 class Elsewhere:
-    """The link from a run's function to the host that requested the run."""
+    """The link from a function that runs here to the host that requested this run."""
 
     def __init__(self, line: AgentPipe) -> None:
         self._line = line
@@ -171,7 +174,10 @@ class AgentPipe:
         self.instant: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def listen(self) -> None:
-        """Receive the agent's messages from now on, and end with the agent."""
+        """Start the thread that receives the agent's messages, and one that watches the agent.
+
+        They end this process when the agent is gone or silent.
+        """
         for target in (self._listen, self._watch):
             threading.Thread(target=target, daemon=True).start()
 
@@ -181,11 +187,11 @@ class AgentPipe:
             self._pipe.send_bytes(msgpack.packb(words))
 
     def say(self, value: Any) -> None:
-        """Send a report to the coordinating host."""
+        """Send a report, through the agent, to the host that requested the work."""
         self.send("said", packing.pack(value))
 
     def failed(self, sentence: str, error: BaseException) -> None:
-        """Send the agent the reason why there will be no result."""
+        """Send the agent the reason why there will be no result: a sentence and a traceback."""
         self.send("failed", sentence, "".join(traceback.format_exception(error)))
 
     def _listen(self) -> None:
@@ -208,7 +214,10 @@ class AgentPipe:
         self.orders.put((kind, work, packed, processes))
 
     def _watch(self) -> None:
-        """End agent and this process when no message has arrived for LEASE_SECONDS."""
+        """End the agent and this process when no message has arrived for LEASE_SECONDS.
+
+        If the agent is a worker of a user's Dask cluster, only this process is ended.
+        """
         while time.monotonic() - self._heard < LEASE_SECONDS:
             time.sleep(_LOOK_SECONDS)
         if os.getppid() == self._agent:

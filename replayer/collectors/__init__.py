@@ -7,9 +7,10 @@ page show. Without them the report shows all columns, and the page draws the fir
 
 An active collector runs its own measurement during the step. It has a docstring and `begin(scene)
 -> Recording`, which raises Skip with the reason if the machine does not allow the measurement.
-`VERBS` are the engine's SQL files that it runs (`CollectorContext.ask`). `BY_DEFAULT = False`
-leaves it out unless it is requested by name. Events outside the measured window are never counted:
-a recording is cut to the window afterwards.
+`VERBS` are the names of the database engine's SQL files that the collector runs, by
+`CollectorContext.ask`. With `BY_DEFAULT = False` the collector watches only if it is requested by
+name. Events outside the measured window are never counted: a recording is cut to the window
+afterwards.
 """
 
 import time
@@ -24,7 +25,7 @@ from replayer.model import StackProfile
 
 
 class Sample(NamedTuple):
-    """One copy of a collector's files: the clock in nanoseconds (monotonic) and their bytes."""
+    """One copy of a collector's files: when it was made (CLOCK_MONOTONIC, ns), and their bytes."""
 
     clock_ns: int
     texts: tuple[bytes, ...]
@@ -126,7 +127,7 @@ class CollectorContext:
 
 @dataclass(frozen=True)
 class Observed:
-    """Seconds for which threads were seen with one combination of state and wait."""
+    """The time for which threads were seen in one state and with one wait, in seconds."""
 
     letter: str
     """The kernel's letter for the state: S or D sleeps, R runs or waits for a processor."""
@@ -209,20 +210,23 @@ class WindowRecording:
 class Recording(Protocol):
     """The running recording of an active collector.
 
-    It may have `prepare() -> None`, which is called once just before the first edge of a window. It
-    is for slow work, so that `mark` can return at once and none of this work is in the window.
+    It may have `prepare() -> None`, which is called once just before the first window begins. It is
+    for slow work, so that `mark` can return at once and none of this work is in the window.
     """
 
     def mark(self, clock_ns: int) -> None:
-        """Record an edge of a window at `clock_ns` (CLOCK_MONOTONIC), and return at once.
+        """Record that a window begins or ends at `clock_ns` (CLOCK_MONOTONIC), and return at once.
 
-        The sampler calls it after its own copy of the kernel's files. Expensive watching should
-        begin at the first call.
+        The sampler calls it after its own copy of the kernel's files. A measurement that costs much
+        CPU time should begin only at the first call.
         """
         ...
 
     def end(self) -> float:
-        """Stop recording within 5 s; return the CPU seconds that it cost. It is called once."""
+        """Stop the recording within 5 s; return the CPU seconds that the recording cost.
+
+        This is called once.
+        """
         ...
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:

@@ -3,8 +3,9 @@
 bpftrace watches the kernel's tracepoints `block_rq_issue` and `block_rq_complete`. The latency is
 that of the device: from the instant at which a request was given to the device's driver until its
 end, without the time in the queue before. About one request of sixteen is timed, chosen by its
-place on the device: to time one took the kernel 1.2 us, to skip one 0.12 us. Buckets are powers of
-two, in microseconds. If bpftrace cannot work, diskstats still has the mean time of each second.
+place on the device, because timing has a cost: the kernel needed 1.2 us for a timed request, and
+0.12 us for a skipped one. Buckets are powers of two, in microseconds. If bpftrace cannot work, the
+collector diskstats still has the mean time of each second.
 
 The table is `block_latency.seconds`. Its rows are the seconds that lie entirely in the window.
 """
@@ -188,7 +189,10 @@ def _rows(second: Second, begin_ns: int) -> Iterator[dict[str, Any]]:
 
 
 def _at_most(histogram: Histogram, share: float) -> int:
-    """Return the upper end, in microseconds, of the bucket with a percentile; `share` is 0 to 1."""
+    """Return the latency that a share of the requests did not exceed, in microseconds.
+
+    `share` is 0 to 1, such as 0.99. The result is rounded up to the end of its bucket.
+    """
     left = share * sum(histogram.values())
     for low in sorted(histogram):
         left -= histogram[low]

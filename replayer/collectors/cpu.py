@@ -25,7 +25,7 @@ _ORDER = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnic
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return one value per interval and column, in percent."""
+    """Return name of column -> one percentage for each interval between two samples."""
     del device
     times = [processors.ticks(sample.texts[0]) for sample in samples]
     rows = [_row(before, after) for before, after in pairwise(times)]

@@ -1,11 +1,12 @@
 """The data's block device, from /proc/diskstats, in the columns of `iostat -x`.
 
-Formulas: sysstat 12, rd_stats.c (compute_ext_disk_stats) and iostat.c (write_ext_stat). Fields: the
-kernel's Documentation/admin-guide/iostats.rst. With d for a difference and dt in seconds: r/s =
-d1/dt, rkB/s = d3/2/dt, r_await = d4/d1 ms, rareq-sz = d3/2/d1 kB, aqu-sz = d11/1000/dt, %util =
-d10/10/dt; await and areq-sz are over reads, writes and discards together. %util is the share of
-time in which the device had work, not the share of its capacity: a device that works on many
-requests at once may take more work at 100 %.
+The formulas are those of sysstat 12: rd_stats.c (compute_ext_disk_stats) and iostat.c
+(write_ext_stat). The fields are numbered in the kernel's Documentation/admin-guide/iostats.rst. If
+dN is the growth of field N in an interval of dt seconds: r/s = d1/dt, rkB/s = d3/2/dt, r_await =
+d4/d1 ms, rareq-sz = d3/2/d1 kB, aqu-sz = d11/1000/dt, %util = d10/10/dt. The columns await and
+areq-sz are over reads, writes and discards together. %util is the share of time in which the device
+had work, not the share of its capacity: a device that works on many requests at once may take more
+work at 100 %.
 """
 
 import math
@@ -24,10 +25,10 @@ PANEL = Panel("device, 1/s", (("r/s", "device r/s"), ("w/s", "device w/s")), ord
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return one value per interval and column; {} if the device is in no sample.
+    """Return name of column -> one value for each interval between two samples.
 
-    A value is nan if the device is missing in a sample at either end of the interval, or if its
-    counters were reset.
+    The result is {} if the device is in no sample. A value is nan if the device is missing in a
+    sample at either end of the interval, or if its counters were reset.
     """
     if device is None:
         return {}

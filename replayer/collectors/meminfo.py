@@ -39,7 +39,10 @@ _LINE = re.compile(rb"^([^:\n]+): +(\d+)", re.MULTILINE)
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return one value per interval and column; names that this kernel lacks have no column."""
+    """Return name of column -> its value at the end of each interval between two samples.
+
+    A name that this kernel does not have is left out.
+    """
     del device
     wanted = {name.encode(): name for name in _NAMES}
     rows = [

@@ -21,7 +21,7 @@ _LINE = re.compile(rb"^(some|full) avg10=([0-9.]+) .*total=(\d+)", re.MULTILINE)
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return one value per interval and column, in percent."""
+    """Return name of column -> one percentage for each interval between two samples."""
     del device
     read = [(sample.clock_ns, _numbers(sample.texts)) for sample in samples]
     columns: dict[str, list[float]] = {}

@@ -1,10 +1,10 @@
 """Kernel counters of the server's processes and of the clients, second by second.
 
 The two sides are `server` and `client`; clients are replayer's own workers. Each side has: `user`
-and `system`, in processors; `cswch/s`, how many times its threads were given a processor
-(schedstat); `minflt/s` and `majflt/s`, page faults; `read-calls/s` and `write-calls/s`, system
-calls that read and write (/proc/PID/io). The recording also has the processor time of each side in
-the whole window.
+and `system`, the average number of processors that it used; `cswch/s`, how many times its threads
+were given a processor (schedstat); `minflt/s` and `majflt/s`, page faults; `read-calls/s` and
+`write-calls/s`, system calls that read and write (/proc/PID/io). The recording also has the
+processor time of each side in the whole window.
 
 For the server, the counters of ended children, which the kernel adds up in their parent, are read
 as well. When a worker or a thread ends, its work since the last reading is lost.
@@ -40,7 +40,10 @@ def begin(scene: CollectorContext) -> "Processes":
 
 
 class Processes:
-    """A thread that reads both sides' counters every second or more rarely, and at every mark."""
+    """A thread that reads the counters of the server and of the clients.
+
+    It reads them at every mark, and between marks every second or more rarely.
+    """
 
     def __init__(self, scene: CollectorContext) -> None:
         self._clock = scene.clock
@@ -61,7 +64,7 @@ class Processes:
         return self._watcher.end()
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return the counters of both sides, and their CPU seconds between the two marks."""
+        """Return the counters and the CPU seconds of server and clients between the two marks."""
         columns: dict[str, list[tuple[int, float]]] = {}
         used = {}
         for side, points in self._points.items():
@@ -99,7 +102,7 @@ def _around(points: Sequence[_Point], begin_ns: int, end_ns: int) -> Iterator[_P
 
 
 def _moved(points: Sequence[tuple[int, float]], begin_ns: int, end_ns: int) -> float:
-    """Return a counter's growth between two clocks, at least 0.
+    """Return the growth of a counter from `begin_ns` to `end_ns`, at least 0.
 
     `points` are (clock in ns, total); the total is interpolated between them.
     """
@@ -115,10 +118,10 @@ def _at(points: Sequence[tuple[int, float]], clock_ns: int) -> float:
 
 
 class _Side:
-    """The processes of one side."""
+    """The processes of the server, or those of the clients, and their counters."""
 
     def __init__(self, pids: Callable[[], Sequence[int]], *, reaped: bool) -> None:
-        """Take the function that lists the process ids.
+        """Take the function that lists the ids of the processes.
 
         If `reaped` is true, the counters of a process include those of its ended children.
         """
@@ -131,7 +134,7 @@ class _Side:
         self._begun = False
 
     def read(self) -> _Totals:
-        """Return column -> total of all processes of this side; {} if there is no process."""
+        """Return name of column -> total of all these processes; {} if there is no process."""
         pids = self._pids()
         self._count_switches(pids)
         totals = {pid: _totals(pid, reaped=self._reaped) for pid in pids}
@@ -213,7 +216,10 @@ class _Clients:
         self._workers: dict[int, None] = {}
 
     def __call__(self) -> list[int]:
-        """Return the ids of these processes; some of them may have ended."""
+        """Return the ids of the processes of this replayer that do a job or have done one.
+
+        Some of these processes may have ended.
+        """
         children = threads.children(os.getpid())
         pids = self._scene.own()[1:] if children is None else children
         for pid in pids:

@@ -24,7 +24,7 @@ class _Queue(NamedTuple):
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return one value per interval and column."""
+    """Return name of column -> one value for each interval between two samples."""
     del device
     read = [(sample.clock_ns, _queues(sample.texts[0])) for sample in samples]
     rows = [_row(before, after, last - first) for (first, before), (last, after) in pairwise(read)]

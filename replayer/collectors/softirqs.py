@@ -15,7 +15,7 @@ SHEET = PANEL = None
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return one value per interval and column."""
+    """Return name of column -> one value for each interval between two samples."""
     del device
     tables = [interrupts.table(sample.texts[0]) for sample in samples]
     return interrupts.rates([sample.clock_ns for sample in samples], tables)

@@ -40,7 +40,7 @@ def begin(scene: CollectorContext) -> "Statistics":
 
 
 class Statistics:
-    """A thread that reads all views of the server at every mark, and the rows that it read."""
+    """A thread that reads all statistics views of the server at every mark, and their rows."""
 
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask
@@ -114,9 +114,10 @@ class Statistics:
             self._cost = time.thread_time()
 
     def _look(self, verb: str, clock_ns: int) -> None:
-        """Keep the rows of one view at a mark, or the reason why there are none.
+        """Read one view now, and keep its rows for the mark at `clock_ns`, or the error's text.
 
-        For a view that the engine lacks no reason is kept, except for the statements.
+        `verb` is the name of the engine's SQL file that reads the view, such as `watch/io`. If the
+        engine has no such file, no text is kept, except for `watch/statements`.
         """
         assert self._ask is not None, "it is begun by a mark only"
         view = verb.rpartition("/")[2]

@@ -34,7 +34,7 @@ _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return one value per interval and column."""
+    """Return name of column -> one value for each interval between two samples."""
     del device
     read = [(sample.clock_ns, _numbers(sample.texts)) for sample in samples]
     rows = [

@@ -38,7 +38,11 @@ class Background:
         return self.process.poll()
 
     def early_end(self) -> str:
-        """Return how the program failed by itself, as part of a sentence; "" if it did not."""
+        """Return how the program ended by itself with an error, as the end of a sentence "it ...".
+
+        An example is `ended in the middle of the step`. "" if the program still runs or ended
+        without an error.
+        """
         status = self.status or 0
         if status < 0:
             return f"was ended in the middle of the step by {signals.name_of(-status)}"
@@ -50,7 +54,10 @@ class Background:
             self._before = self._spent()
 
     def cost(self) -> float:
-        """Return the CPU seconds used since the first `charge`; call this before `stop`."""
+        """Return the CPU seconds that the program used since the first `charge`.
+
+        The result is 0 without a `charge`. Call this before `stop`.
+        """
         return 0.0 if self._before is None else max(0.0, self._spent() - self._before)
 
     def stop(self, within: float = _END_SECONDS) -> bool:

@@ -20,7 +20,7 @@ _IO = {
 
 
 class _Served(NamedTuple):
-    """The place of one counter, of requests or bytes of a disk, in the files of a cgroup."""
+    """The place of a counter of a cgroup's disk use, such as bytes read, in the cgroup's files."""
 
     file: str
     word: str
@@ -50,7 +50,10 @@ class CgroupLimits:
 
 
 class Throttled(NamedTuple):
-    """The use of a cgroup's CPU quota so far; the quota is the CPU time in each period."""
+    """The use of a cgroup's CPU quota so far: how often it was used up, how long threads waited.
+
+    The quota is the CPU time that the cgroup may use in each period.
+    """
 
     periods: int
     throttled: int
@@ -72,10 +75,11 @@ class CgroupUsage:
 
 
 def account(host: Host, process: int, device: str | None) -> CgroupUsage:
-    """Return the use of limited resources by a process's cgroups so far.
+    """Return how much of its limited resources a process's cgroups have used so far.
 
     The counts of the disk are those of the process's own group if its disk use is limited, else of
-    the nearest limited group above it. `device` is named as in /proc/diskstats.
+    the nearest limited group above it. They are None if no group limits the disk. `device` is named
+    as in /proc/diskstats.
     """
     number = _number(host, device)
     for folder in _io_folders(host, process) if number else ():
@@ -103,7 +107,10 @@ def limits(host: Host, process: int, device: str | None) -> CgroupLimits:
 
 
 def throttled(host: Host, process: int) -> Throttled | None:
-    """Return how often the tightest CPU quota of a process was used up; None without a quota."""
+    """Return how often the lowest CPU quota of a process's cgroups was used up so far.
+
+    None if there is no quota, or if the kernel does not count this.
+    """
     quota = min(host.cpu_quotas(process), default=None)
     if quota is None:
         return None
@@ -143,7 +150,11 @@ def _limit(host: Host, folder: str, number: str, file: str, key: str) -> float |
 
 
 def _served(host: Host, folder: str, number: str, where: _Served) -> int | None:
-    """Return one counter of a cgroup's use of a disk so far; None if it is not counted."""
+    """Return one counter of a cgroup's use of a disk so far; None if the kernel does not count it.
+
+    `folder` is that of the cgroup, `number` the disk's `major:minor`, and `where` the place of the
+    counter in the cgroup's files.
+    """
     first = rf"^{re.escape(number)} {where.word} (\d+)$"
     second = rf"^{re.escape(number)} .*\b{where.key}=(\d+)"
     match = re.search(first, host.read(f"{folder}/{where.file}"), re.MULTILINE) or re.search(

@@ -50,8 +50,8 @@ def moved(before: DiskCounters, after: DiskCounters) -> DiskCounters | None:
     """Return the growth of every counter, or None if the counters were reset.
 
     Times wrap at 32 bits on every kernel, the other counters only on 32-bit kernels. `in_flight` is
-    not a counter, so its value is that of `after`. If a counter decreased and was below half of 32
-    bits before, it did not wrap: it was reset, because the name now belongs to another device.
+    not a counter, so its value is that of `after`. A counter that decreased has wrapped only if it
+    was at least half of 2**32 before. If not, it was reset: the name now belongs to another device.
     """
     differences: list[int | None] = []
     for name, old, new in zip(DiskCounters._fields, before, after, strict=True):

@@ -38,7 +38,7 @@ class Host:
     # Reading
 
     def path(self, path: str) -> Path:
-        """Return a path such as `proc/stat` or `/proc/stat` below the root folder."""
+        """Return a path such as `proc/stat` or `/proc/stat` inside this machine's root folder."""
         return self.root / path.lstrip("/")
 
     def read(self, path: str) -> str:
@@ -49,7 +49,7 @@ class Host:
             return ""
 
     def number(self, path: str) -> int | None:
-        """Return the whole number in a file, or None if there is none."""
+        """Return the whole number in a file; None if it contains no number or cannot be read."""
         return _whole(self.read(path))
 
     def entries(self, path: str) -> list[str]:
@@ -93,9 +93,9 @@ class Host:
         return self.memory("MemTotal")
 
     def memory(self, name: str) -> int:
-        """Return the value of one line of /proc/meminfo, 0 if there is no such line.
+        """Return the value of the line `name` of /proc/meminfo, 0 if there is no such line.
 
-        It is in bytes, or a plain count such as HugePages_Total.
+        The value is in bytes, or a plain count for lines such as HugePages_Total.
         """
         amount = re.search(
             rf"^{re.escape(name)}:\s+(\d+)( kB)?$", self.read("proc/meminfo"), re.MULTILINE
@@ -121,14 +121,17 @@ class Host:
         )
 
     def cpu_limit(self) -> float | None:
-        """Return the lowest CPU quota of this process's cgroup and its parents, in cores.
+        """Return the lowest CPU quota of this process's cgroup and all groups above it.
 
-        None if there is no quota.
+        The unit is cores: 1.5 is the time of one and a half processors. None if there is no quota.
         """
         return min((cores for cores, _ in self.cpu_quotas()), default=None)
 
     def cpu_quotas(self, process: int | str = "self") -> Iterator[tuple[float, str]]:
-        """Yield (number of cores, folder of the cgroup) for each CPU quota of a process."""
+        """Yield each CPU quota of a process's cgroup and of the groups above it.
+
+        Each is (number of cores, folder of the cgroup).
+        """
         for folder in self.cgroups("cpu", process):
             quota, _, period = self.read(f"{folder}/cpu.max").partition(" ")
             quota = quota or self.read(f"{folder}/cpu.cfs_quota_us")
@@ -141,7 +144,7 @@ class Host:
         return self.read("proc/sys/kernel/random/boot_id")
 
     def load(self) -> tuple[float, float, float] | None:
-        """Return the load averages of 1, 5 and 15 minutes, or None."""
+        """Return the load averages of 1, 5 and 15 minutes, None if they cannot be read."""
         averages = re.match(r"([\d.]+) ([\d.]+) ([\d.]+)", self.read("proc/loadavg"))
         return (float(averages[1]), float(averages[2]), float(averages[3])) if averages else None
 
@@ -153,9 +156,10 @@ class Host:
         return [mount for line in lines if (mount := _mount(line)) is not None]
 
     def mount_of(self, path: str | Path) -> Mount | None:
-        """Return the mount that a path lies in, None if unknown.
+        """Return the mount on which a path lies, None if it is not known.
 
-        It is the one with the longest mount point above the path; of several, the latest.
+        It is the mount with the longest mount point that contains the path. If several mounts have
+        this mount point, it is the latest of them.
         """
         wanted = _nearest(Path(path))
         best: Mount | None = None
@@ -312,7 +316,10 @@ def _upwards(mount: Mount, path: str) -> Iterator[str]:
 
 
 def _nearest(path: Path) -> Path:
-    """Return a path without symbolic links; if it does not exist, the nearest folder above it."""
+    """Return a path with its symbolic links resolved.
+
+    If it does not exist, the nearest folder above it that exists is returned.
+    """
     real = Path(os.path.realpath(path))
     while not real.exists() and real != real.parent:
         real = real.parent

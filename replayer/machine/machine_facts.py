@@ -352,9 +352,9 @@ def _device_model(host: Host, folder: str) -> str:
 
 
 def _upper_facts(host: Host, upper: str, device: str) -> dict[str, Fact]:
-    """Return the facts of `upper`, the device on which the file system lies directly.
+    """Return the read-ahead and the name of `upper`, the device directly below the file system.
 
-    The file system uses the read-ahead of this device, not that of the disk `device` below.
+    The file system uses the read-ahead of this device, not that of the disk `device` below it.
     """
     folder = f"sys/class/block/{upper}"
     if host.exists(f"{folder}/partition"):

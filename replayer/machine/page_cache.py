@@ -32,7 +32,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 class Pages(NamedTuple):
     """Bytes of a file in the page cache: all, dirty ones, and those being written to disk.
 
-    None if the system call does not count them.
+    A field is None if the system call does not count these bytes.
     """
 
     resident: int
@@ -82,10 +82,11 @@ def stored(fd: int, size: int) -> list[FileExtent]:
 
 
 def cachestat(fd: int, segments: Sequence[FileExtent]) -> Pages:
-    """Return how many bytes of these segments are in the page cache, by a system call of Linux 6.5.
+    """Return how many bytes of parts of an open file are in the page cache.
 
-    Raises OSError: ENOSYS on older kernels, EPERM for a file that this user neither owns nor may
-    write. For a file on overlayfs the counts are 0: its pages belong to the file in a lower layer.
+    This uses the system call cachestat, which exists since Linux 6.5. Raises OSError: ENOSYS on
+    older kernels, EPERM for a file that this user neither owns nor may write. For a file on
+    overlayfs the counts are 0: its pages belong to the file in a lower layer.
     """
     resident = dirty = writeback = 0
     for offset, length in segments:
@@ -111,10 +112,11 @@ def _counted(fd: int, offset: int, length: int) -> _Stat:
 
 
 def mincore(fd: int, segments: Sequence[FileExtent]) -> Pages:
-    """Return how many bytes of these segments are in the page cache, by the older system call.
+    """Return how many bytes of parts of an open file are in the page cache.
 
-    Raises OSError: EPERM for a file that this user neither owns nor may write. For such a file the
-    kernel would report every page as resident (can_do_mincore in mm/mincore.c).
+    This uses the system call mincore, which every kernel has. Raises OSError: EPERM for a file that
+    this user neither owns nor may write. For such a file the kernel would report every page as
+    resident (can_do_mincore in mm/mincore.c).
     """
     if not _may_ask(fd):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
@@ -156,8 +158,8 @@ def mapped(fd: int, size: int) -> Iterator["ctypes.Array[ctypes.c_ubyte]"]:
 def has_cachestat() -> bool:
     """Return whether cachestat(2) works on this machine, by a call for a file of this process.
 
-    An old container runtime returns EPERM for unknown system calls. Without this function it could
-    not be distinguished from EPERM for another user's file.
+    An old container runtime returns EPERM for unknown system calls. The call here distinguishes
+    that from EPERM for another user's file.
     """
     fd = os.memfd_create("replayer-probe", os.MFD_CLOEXEC)
     try:

@@ -125,7 +125,10 @@ class Perf:
         return "size limit reached" in self.background.text()
 
     def last_words(self) -> str:
-        """Return the first three unusual lines that perf printed, as one line."""
+        """Return the first three messages of perf as one line, without its usual progress messages.
+
+        If there are none, a sentence with that fact is returned.
+        """
         lines = [line.strip() for line in self.background.text().splitlines() if line.strip()]
         words = [line for line in lines if not line.startswith(("Events ", "[ perf record: "))]
         said_nothing = "it printed nothing"
@@ -135,7 +138,7 @@ class Perf:
         return "; ".join(words[:3])[:300] or said_nothing
 
     def limit(self) -> str:
-        """Return a part of a sentence: the recording reached its greatest size."""
+        """Return the begin of a sentence on a full recording: `its file reached` and its size."""
         return f"its file reached {show_size(self.largest)}"
 
     def _command(self) -> list[str | Path]:
@@ -255,7 +258,7 @@ class _Control:
             os.write(self._to_perf, f"{command}\n".encode())
 
     def answered(self, seconds: float) -> bool:
-        """Wait for perf's answer for at most `seconds`; return whether it came."""
+        """Return whether perf's answer to a command came within `seconds`."""
         ready, _, _ = select.select([self._from_perf], [], [], seconds)
         return bool(ready and os.read(self._from_perf, 64))
 

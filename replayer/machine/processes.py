@@ -119,9 +119,10 @@ def started(pid: int) -> float | None:
 
 
 def ends(pid: int) -> bool:
-    """Return whether a process is gone or is just exiting; a large one takes a while to exit.
+    """Return whether a process is gone or is just exiting, which takes a large one a while.
 
-    If a client notices that a server that exits has closed the connection, this returns True.
+    An exiting server closes its connections before it is gone. When a client notices that, this
+    function already returns True.
     """
     stat = _stat(pid)
     return stat is None or stat.state in "ZX" or bool(stat.flags & _EXITING)
@@ -191,10 +192,10 @@ def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:
 
 
 def _timed(pid: int) -> _Stat | None:
-    """Return a process's stat, with its own CPU time to the nanosecond; None if it is gone.
+    """Return a process's /proc/PID/stat, with its own CPU time to the nanosecond.
 
-    The kernel's stat has whole ticks only. For many sessions that each do little, that would leave
-    out most of their time.
+    None if the process is gone. The file itself has whole clock ticks only. For many sessions that
+    each do little, that would leave out most of their time.
     """
     stat = _stat(pid)
     try:
@@ -248,7 +249,7 @@ def arguments(pid: int) -> str:
 def _link(pid: int, name: str, user: User | None) -> str:
     """Return the target of a link such as /proc/PID/cwd; "" if it cannot be read.
 
-    If this process may not read the link, another one reads it as `user`.
+    If this process may not read the link, a helper process of the user `user` reads it.
     """
     path = f"/proc/{pid}/{name}"
     try:

@@ -29,7 +29,7 @@ _SECTOR = 512
 
 
 class BackingFile(NamedTuple):
-    """A file beneath a loop device."""
+    """A file whose contents a loop device presents as a block device."""
 
     path: Path
     device: str
@@ -40,7 +40,7 @@ class BackingFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The layers beneath some files."""
+    """All layers below some files: disks, memory, files of loop devices, and unknown layers."""
 
     disks: frozenset[str] = frozenset()
     """The lowest devices, with no other device beneath them, as named in /proc/diskstats."""
@@ -53,7 +53,7 @@ class Stack:
 
 @dataclass
 class _Draft:
-    """The layers that have been found so far."""
+    """The layers that `beneath` has found so far."""
 
     disks: set[str] = field(default_factory=set)
     memory: list[str] = field(default_factory=list)

@@ -96,7 +96,7 @@ def counts_queues() -> bool:
 
 
 def of(pid: int) -> Iterator[int]:
-    """Yield the ids of a process's threads; none if the process is gone."""
+    """Yield the ids of all threads of a process; none if the process is gone."""
     with contextlib.suppress(OSError):
         yield from map(int, os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
 
@@ -135,10 +135,11 @@ def belongs(tid: int, process: int) -> bool:
 def hurry() -> None:
     """Give the calling thread real-time priority on the processor with the fewest interrupts.
 
-    This is done as far as it is allowed. Otherwise a sampling thread would often run just when
-    other threads go to sleep, and so would see them asleep too often. On a processor with
-    interrupts of devices it would see threads awake too often that were just woken: a virtual
-    machine may receive these interrupts together with those of its timer.
+    This is for a thread that samples the states of other threads; it does nothing if it is not
+    allowed. Without the priority, the sampling thread would often run just when other threads go to
+    sleep, and so would see them asleep too often. On a processor with interrupts of devices it
+    would see threads awake too often that were just woken, because a virtual machine may receive
+    these interrupts together with those of its timer.
     """
     with contextlib.suppress(OSError):
         quiet = interrupts.quietest(read(f"/{interrupts.FILE}"), os.sched_getaffinity(0))

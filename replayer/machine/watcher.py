@@ -1,4 +1,7 @@
-"""A thread that only watches a step: marks of windows start and wake it, and its end is limited."""
+"""A thread that only watches a step.
+
+The begin or the end of a measured window starts and wakes it. The wait for its end is limited.
+"""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +15,11 @@ class WatcherThread:
     """A thread that runs a function that watches something, until `end` is called."""
 
     def __init__(self, watch: Callable[[], None]) -> None:
-        """Take the thread's function, which has to return soon after `ended` is set."""
+        """Take `watch`, the function that the thread runs.
+
+        The function has to return soon after `ended` is set, and to set `cost`, the CPU seconds
+        used so far.
+        """
         self.ended = False
         self.cost = 0.0
         """CPU seconds used so far; the function `watch` has to set this."""
@@ -21,7 +28,7 @@ class WatcherThread:
         self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
 
     def wake(self) -> None:
-        """End the `wait` of the thread; the first call starts the thread."""
+        """Wake the thread, so that its `wait` returns; the first call starts the thread."""
         if self._thread.ident is None:
             self._thread.start()
         self._woken.set()
@@ -32,7 +39,7 @@ class WatcherThread:
         self._woken.clear()
 
     def end(self) -> float:
-        """Set `ended` and wait at most 4 s for the thread's end; return `cost`."""
+        """Set `ended` and wait at most 4 s for the thread's end; return its CPU seconds."""
         self.ended = True
         self._woken.set()
         if self._thread.ident is not None:

@@ -52,7 +52,7 @@ class _Line:
 
 
 def needs(spec: Spec, host: Host) -> int:
-    """Return the bytes of one client's file."""
+    """Return the size of one client's file, in bytes."""
     return spec.size or 2 * host.memory_bytes()
 
 
@@ -87,7 +87,10 @@ def run(spec: Spec, context: ProbeContext) -> None:
 def _blocks(
     spec: Spec, context: ProbeContext, targets: list[IoTarget], lines: list[_Line], total: _Line
 ) -> None:
-    """Run the phases of single bytes, blocks and seeks, on one large file."""
+    """Run the phases on one large file for each client: single bytes, blocks and seeks.
+
+    The results are added to `lines` and `total`.
+    """
     for phase in _PHASES:
         job = _job(spec, phase, targets[0].file_bytes)
         if job is None:
@@ -164,7 +167,10 @@ def _job(spec: Spec, phase: str, size: int) -> IoJob | None:
 
 
 def _entries(spec: Spec, context: ProbeContext, lines: list[_Line], total: _Line) -> None:
-    """Create, look up and delete files in sequential, then in random order."""
+    """Create, look up and delete many files in sequential, then in random order.
+
+    The results are added to `lines` and `total`.
+    """
     many = spec.files * _FILES_UNIT
     for order in ("seq", "ran"):
         clients = []
@@ -189,7 +195,7 @@ def _keep(
 
 
 def _print(spec: Spec, context: ProbeContext, lines: list[_Line], total: _Line) -> None:
-    """Add bonnie++'s table and CSV line of each client and of all together."""
+    """Add bonnie++'s table and CSV line to the findings: for each client, and for all together."""
     host = socket.gethostname().partition(".")[0]
     for client, line in enumerate(lines, 1):
         name = host if len(lines) == 1 else f"{host}.{client}"
@@ -205,7 +211,7 @@ def _print(spec: Spec, context: ProbeContext, lines: list[_Line], total: _Line) 
 
 
 def _table(spec: Spec, name: str, line: _Line) -> list[str]:
-    """Return the lines of bonnie++'s table."""
+    """Return one client's results as the lines of bonnie++'s table."""
     indent = " " * 20
     version = f"Version {_VERSION}"
     rows = [

@@ -66,7 +66,10 @@ def steps(cores: int) -> tuple[int, ...]:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, work: SpinWork, many: int) -> None:
-    """Run sysbench cpu and the probe's own work in turn, and compare the rates."""
+    """Run sysbench cpu and the probe's own work in turn, and compare the rates.
+
+    `many` is the number of processes.
+    """
 
     def theirs() -> float:
         return reference_tools.sysbench_cpu(

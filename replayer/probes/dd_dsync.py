@@ -31,7 +31,7 @@ class Spec(ProbeSpec):
 
 
 def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
-    """Return the bytes of one client's file."""
+    """Return the size of one client's file, in bytes."""
     return spec.size
 
 

@@ -79,7 +79,7 @@ class Spec(ProbeSpec):
 
 
 def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
-    """Return the bytes of one client's files."""
+    """Return the size of all files of one client, in bytes."""
     return spec.size
 
 

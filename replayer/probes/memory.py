@@ -33,7 +33,10 @@ class Spec(ProbeSpec):
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Measure every row of the table; each process works on its own block, over and over."""
+    """Measure each block size with each operation and each number of processes.
+
+    Each process works on its own block, over and over.
+    """
     counts = spec.threads or tuple(sorted({1, context.cores()}))
     for block in spec.block_sizes:
         for operation in spec.operations:
@@ -63,7 +66,10 @@ def run(spec: Spec, context: ProbeContext) -> None:
 
 
 def _cross_check(context: ProbeContext, what: str, work: SpinWork, many: int) -> None:
-    """Run sysbench memory and the probe's own work in turn, and compare the rates."""
+    """Run sysbench memory and the probe's own work in turn, and compare the rates.
+
+    `what` names the measurement, and `many` is the number of processes.
+    """
 
     def theirs() -> float:
         return reference_tools.sysbench_memory(

@@ -74,7 +74,7 @@ class _Point:
 
 
 def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
-    """Return the bytes of one client's file."""
+    """Return the size of one client's file, in bytes."""
     return spec.size
 
 
@@ -104,7 +104,10 @@ def _plan(spec: Spec) -> list[tuple[int, int]]:
 def _measure(
     spec: Spec, context: ProbeContext, targets: Sequence[IoTarget], small: int, large: int
 ) -> dict[str, _Point]:
-    """Return name of client -> its results at a point; `all` has the sum of several clients."""
+    """Measure one point: `small` small and `large` large requests under way at the same time.
+
+    Returns name of client -> its results.  With several clients, `all` has their sum.
+    """
     jobs = _jobs(spec, small, large)
     title = f"{spec.name}: small {small}, large {large}"
     io = context.run_io(title, jobs, targets)
@@ -153,7 +156,10 @@ def _jobs(spec: Spec, small: int, large: int) -> list[IoJob]:
 
 
 def _sum_up(spec: Spec, findings: StepRecorder, points: dict[str, list[_Point]]) -> None:
-    """Add each client's summary in ORION's format, and histogram and CSV of all together."""
+    """Add the results at all points to the findings, in ORION's formats.
+
+    There is a summary for each client.  Histogram and CSV are those of all clients together.
+    """
     for client, own in points.items():
         several = len(points) > 1
         findings.lines(f"summary.client {client}" if several else "summary", _summary(own))

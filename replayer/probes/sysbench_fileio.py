@@ -42,7 +42,7 @@ class Spec(ProbeSpec):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The parameters of one row of the table."""
+    """The parameters of one measurement, which is one row of the table."""
 
     size: int
     mode: Mode
@@ -78,7 +78,10 @@ def run(spec: Spec, context: ProbeContext) -> None:
 
 
 def _row(spec: Spec, context: ProbeContext, targets: list[IoTarget], row: _Row) -> list[str]:
-    """Measure one row; return its lines of CSV: of each client if there are several, and of all."""
+    """Measure one row of the table; return its lines of CSV.
+
+    There is one line for all clients, after one for each client if there are several.
+    """
     job = _job(spec, row.mode, row.threads)
     _prepare(spec, context, targets, row.mode)
     size = show_size(row.size)

@@ -38,9 +38,11 @@ def name_of(device: str) -> str:
 
 
 def may_write(device: str, serial: str, *, root: Path = Path("/")) -> None:
-    """Raise Impossible unless `serial` is the device's own and the device is empty and unused.
+    """Raise Impossible unless a device may be written.
 
-    Its own is its serial number as returned by `serial_of`.
+    It may be written if `serial` is what `serial_of` returns for it, which proves that the user
+    means this device, and if the device is empty and unused. A device without a serial number may
+    never be written.
     """
     _block_device(device)
     own = serial_of(device, root=root)
@@ -58,9 +60,9 @@ def may_write(device: str, serial: str, *, root: Path = Path("/")) -> None:
 
 
 def serial_of(device: str, *, root: Path = Path("/")) -> str:
-    """Return a device's serial number or other id; "" if there is none.
+    """Return a device's serial number or another id of it; "" if there is none.
 
-    For a loop device it is the path of the file.
+    For a loop device the id is the path of the file that it presents.
     """
     folder = _sysfs(device, root)
     for name in ("serial", "device/serial", "device/wwid", "wwid", "dm/uuid", "loop/backing_file"):
@@ -127,9 +129,9 @@ def _probed(device: str) -> str:
 
 
 def _held(device: str) -> str:
-    """Return why the kernel refuses exclusive access to a device, as the end of "it ...".
+    """Return why this process cannot open a device alone, as the end of a sentence "it ...".
 
-    The device is in use then. "" if the kernel allows it.
+    If it cannot, the kernel or a program uses the device. "" if it can.
     """
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))

@@ -44,7 +44,7 @@ ReadAt = Callable[[int], int]
 
 @dataclass
 class ReadResult:
-    """The files and bytes that one thread has read."""
+    """The files and bytes that one thread has read, and its latencies."""
 
     files: list[tuple[int, int]] = field(default_factory=list)
     """(index of the file, bytes read) of each file or range."""
@@ -58,7 +58,7 @@ class ReadResult:
 
 @dataclass(frozen=True)
 class ReadProgress:
-    """The amounts that the threads of one process have read by `clock_ns`."""
+    """The bytes and files that the threads of one process have read until `clock_ns`."""
 
     pid: int
     clock_ns: int
@@ -68,9 +68,10 @@ class ReadProgress:
 
 @dataclass
 class Queue:
-    """A queue of files to read.
+    """A queue of files to read, which all threads of all processes share.
 
-    The threads of a process share the queue. Each process has a copy, and all share its counter.
+    Each process has a copy of this object. All copies have the same `counter`, which is the number
+    of the next file or range.
     """
 
     paths: tuple[str, ...]
@@ -87,14 +88,14 @@ class Queue:
     next_said_ns: int = 0
 
     def take(self) -> Range | None:
-        """Take the next piece or file for the calling thread; return None if all are taken."""
+        """Return the next range to read, or the next file as a range; None if all are taken."""
         number = self.counter.take()
         if self.ranges:
             return self.ranges[number] if number < len(self.ranges) else None
         return (number, 0, self.sizes[number]) if number < len(self.paths) else None
 
     def said(self, clock_ns: int) -> ReadProgress:
-        """Return the progress of all threads of this process."""
+        """Return how much all threads of this process have read until `clock_ns`, in total."""
         read_bytes = sum(haul.read_bytes for haul in self.hauls)
         return ReadProgress(
             os.getpid(), clock_ns, read_bytes, sum(len(haul.files) for haul in self.hauls)
@@ -167,7 +168,10 @@ def why_not_direct(path: str) -> str:
 
 
 def _read(read_at: ReadAt, piece: Range, haul: ReadResult, queue: Queue, report: Report) -> None:
-    """Read one piece of an open file to its end, and time every read."""
+    """Read one range of an open file to its end, and add its bytes and latencies to `haul`.
+
+    At intervals, `report` is called with the progress of the process.
+    """
     clock, latencies = time.monotonic_ns, haul.latencies
     _, offset, end = piece
     reads = 0
@@ -193,9 +197,10 @@ Way = Callable[[int, int], contextlib.AbstractContextManager[ReadAt]]
 
 
 def _buffered(block_size: int) -> tuple[Way, int]:
-    """Return (way, flags of open) to read with readv(2), through the page cache.
+    """Return a function that opens a reader for readv(2), and the flags for open(2).
 
-    A way is a function (open file, end of the range) whose context yields a ReadAt.
+    The reads go through the page cache. The function takes an open file and the end of the range to
+    read. Its context yields the reader, a `ReadAt`.
     """
     buffers = [bytearray(block_size)]
 
@@ -207,9 +212,9 @@ def _buffered(block_size: int) -> tuple[Way, int]:
 
 
 def _direct(block_size: int) -> tuple[Way, int]:
-    """Return (way, flags of open) to read with preadv(2) and O_DIRECT.
+    """Return a function that opens a reader for preadv(2) with O_DIRECT, and the flags for open(2).
 
-    The last block of a file may be shorter.
+    The function is like that of `_buffered`. The last block of a file may be shorter.
     """
     # An anonymous mapping is page aligned.
     buffers = [mmap.mmap(-1, block_size)]
@@ -222,9 +227,10 @@ def _direct(block_size: int) -> tuple[Way, int]:
 
 
 def _mapped(block_size: int) -> tuple[Way, int]:
-    """Return (way, flags of open) to read by mmap(2).
+    """Return a function that opens a reader for mmap(2), and the flags for open(2).
 
-    numpy reads every byte of the mapping, without holding the interpreter's lock.
+    The function is like that of `_buffered`. numpy reads every byte of the mapping, without holding
+    the interpreter's lock.
     """
     # Only this way needs numpy, and each of many processes would load it.
     import numpy as np  # noqa: PLC0415

@@ -37,10 +37,11 @@ NOTES = frozenset({"files"})
 
 
 def recover(note: journal.Note) -> str:
-    """Remove the folder that a killed replayer left, and its note in the journal.
+    """Remove the folder of measurement files that a killed replayer left.
 
-    Returns a message about what was done. Raises Untrusted if the note does not name such a folder
-    or if another user could have changed it.
+    `note` is the journal's entry with the path of the folder; it is removed as well. Returns a
+    message about what was done. Raises Untrusted if the path in the note is not that of such a
+    folder, or if another user could have changed the folder.
     """
     folder = note.path_of("path", _NAME)
     try:
@@ -125,9 +126,9 @@ class Workspace:
         """Make `count` files in the subfolder `name`, and return them as a target.
 
         If `filled`, they contain incompressible data, which is on the disk on return; otherwise
-        they are empty.  `direct` is true if O_DIRECT will be used on them, if it works here.
-        `wrote` is called with the length of each piece written, in bytes.  Raises Impossible if
-        there is no room, or if O_DIRECT works but not with this block size; ReplayerError if
+        they are empty. If `direct`, the target is marked for O_DIRECT, provided that this works
+        here. `wrote` is called with the length of each piece written, in bytes. Raises Impossible
+        if there is no room, or if O_DIRECT works but not with this block size; ReplayerError if
         writing fails.
         """
         folder = self.folder / name
@@ -157,7 +158,7 @@ class Workspace:
             settle(path)
 
     def refill(self, target: IoTarget) -> None:
-        """Make those files of a target anew that are shorter than its `file_bytes`."""
+        """Replace each file of a target that is shorter than `file_bytes` with a new, full file."""
         for path in map(Path, target.paths):
             if path.stat().st_size < target.file_bytes:
                 path.unlink()

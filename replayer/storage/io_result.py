@@ -61,12 +61,12 @@ class IoResult:
 
     @property
     def iops(self) -> float:
-        """Return operations per second."""
+        """Return the counted operations per second of the window."""
         return self.operations / self.seconds
 
     @property
     def throughput(self) -> float:
-        """Return bytes per second."""
+        """Return the bytes of counted operations per second of the window."""
         return self.bytes / self.seconds
 
     @property

@@ -32,7 +32,7 @@ _MOST_LOOP = 0.05
 
 @dataclass(frozen=True)
 class IoRun:
-    """The results of all jobs of all clients."""
+    """The results of all jobs of all clients, and the processor time that they took."""
 
     by_client: tuple[tuple[IoResult, ...], ...]
     """For each client, the results of all jobs."""
@@ -47,7 +47,7 @@ class IoRun:
 
     @property
     def processor_bound(self) -> bool:
-        """Return whether the processors were the limit, not the storage; False if not known."""
+        """Return whether the processors limited the rate, not the storage; False if not known."""
         return self.idle is not None and self.idle < _BUSY_IDLE
 
     @property
@@ -127,10 +127,11 @@ def run_io_on_hosts(
     opened: Callable[[], None],
     ended: Callable[[Pool, Sequence[tuple[int, ThreadResult]]], None],
 ) -> IoRun:
-    """Run all jobs at the same time on client hosts, each host on its own target, as `run_io` does.
+    """Run all jobs at the same time on all client hosts, each host on its own target.
 
-    `ended` is called at the end with the pool and a list of (index of the host, result) of each
-    thread; after an error or a lost host the list is empty.
+    `watch` and `opened` are called as by `run_io`.  `ended` is called at the end with the pool and
+    a list of (index of the host, result) of each thread; after an error or a lost host the list is
+    empty.
     """
     by_target = [
         [thread for job in jobs for thread in _apart(job, target, client)]
@@ -175,7 +176,10 @@ def _processes(threads: int, cores: int | None = None) -> int:
 
 
 def _threads(job: IoJob, target: IoTarget, client: int) -> list[IoThread]:
-    """Return a job's threads on one client's target."""
+    """Return an IoThread for each thread of a job; they work on the target of one client.
+
+    `client` is the client's index.
+    """
     turn = Counter() if job.access is BlockOrder.SHARED else None
     return [IoThread(job, target, number, client, turn) for number in range(job.threads)]
 

@@ -91,7 +91,10 @@ def trouble(error: OSError, thread: IoThread) -> str:
 
 
 def _rewrite(fd: int, buffers: list[Any], offset: int) -> int:
-    """Read a block, change its first byte, write it back; return the bytes written, 0 if short."""
+    """Read a block, change its first byte and write it back.
+
+    Returns the number of bytes written, 0 if less than a block could be read.
+    """
     if os.preadv(fd, buffers, offset) != len(buffers[0]):
         return 0
     buffers[0][0] ^= 0xFF
@@ -99,7 +102,7 @@ def _rewrite(fd: int, buffers: list[Any], offset: int) -> int:
 
 
 def _buffer(size: int, *, huge: bool) -> memoryview:
-    """Return `size` bytes of private memory that begins with a page.
+    """Return `size` bytes of private memory that start at a page boundary.
 
     With `huge`, they are on huge pages if the kernel grants them.  A device moves a block in one
     piece for each contiguous part of its memory, and each piece takes time.  So a block in
@@ -119,7 +122,7 @@ class _HugePages:
         self._left = memoryview(b"")
 
     def take(self, size: int) -> memoryview:
-        """Return the next `size` unused bytes, which begin with a page."""
+        """Return the next `size` unused bytes of this memory, which start at a page boundary."""
         whole = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         with self._lock:
             if whole > len(self._left):
@@ -222,7 +225,10 @@ class _IoWorker:
         return mode | direct | (os.O_DSYNC if job.dsync else 0) | os.O_CLOEXEC
 
     def _own_operations(self) -> int:
-        """Return how many operations this thread does, including those that are not counted."""
+        """Return how many operations this thread has to do; those not counted are included.
+
+        Without a number of operations in the job, the result is practically unlimited.
+        """
         job = self._job
         if job.operations is None:
             return _NEVER
@@ -244,9 +250,10 @@ class _IoWorker:
         return [[buffer] for buffer in buffers]
 
     def _restamp(self, buffers: list[memoryview]) -> list[memoryview]:
-        """Change a word of every page of a buffer, and return it; a small buffer is not changed.
+        """Change one word in every page of a write buffer, and return the buffer.
 
-        So the next write from this buffer differs from the last one.
+        So the next write from this buffer differs from the last one.  A buffer smaller than a page
+        is not changed.
         """
         if self._job.block_size >= _PAGE:
             words = np.frombuffer(buffers[0], dtype=np.uint64, count=len(buffers[0]) // 8)
@@ -254,9 +261,10 @@ class _IoWorker:
         return buffers
 
     def _chunk(self, done: int = 0) -> tuple[Any, Iterator[_Operation], int]:
-        """Return (kinds, operations, their number) of the next chunk; `done` are done before it.
+        """Return the next chunk of operations as (kinds, operations, number of operations).
 
-        The kinds are an array that is True for writes, or None if all operations are alike.
+        `done` is the number of operations before this chunk.  The kinds are an array that is True
+        for writes, or None if all operations are alike.
         """
         job, target = self._job, self._thread.target
         many = min(self._size, self._quota - done)
@@ -275,7 +283,7 @@ class _IoWorker:
         return kinds, zip(calls, fds, buffers, offsets, strict=False), many
 
     def _calls(self, many: int) -> tuple[Any, Iterator[Callable[..., int]]]:
-        """Return the kinds of the next operations, and the function of each.
+        """Return (kinds, functions) of the next `many` operations: for each, the function to call.
 
         The kinds are an array that is True for writes, or None if all operations are alike.
         """
@@ -287,7 +295,10 @@ class _IoWorker:
         return kinds, map((os.preadv, write).__getitem__, kinds.astype("int8").tolist())
 
     def _turns(self, done: int) -> Iterator[list[memoryview]]:
-        """Yield a buffer for each of the next operations; those for writes have changing data."""
+        """Yield the buffer of each of the next operations; buffers for writes have changing data.
+
+        `done` is the number of operations before these.
+        """
         if self._job.writes and len(self._buffers) > 1:
             if done:
                 self._buffers = [self._restamp(buffers) for buffers in self._buffers]
@@ -302,9 +313,10 @@ class _IoWorker:
         calls: Iterator[Callable[..., int]],
         buffers: Iterator[list[memoryview]],
     ) -> Iterator[_Operation]:
-        """Yield operations on the next blocks of the walk that all threads share.
+        """Yield operations on the next blocks of one sequence that all threads share.
 
-        The block is taken from the counter just before its operation.
+        `turn` counts the blocks taken by all threads.  Each block is taken just before its
+        operation.
         """
         size, first = self._job.block_size, self._thread.target.first_byte
         per_file = self._thread.target.file_bytes // size
@@ -313,7 +325,10 @@ class _IoWorker:
             yield call, self._fds[file], buffer, block * size + first
 
     def _positions(self, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return the next `many` block numbers of this thread, counted through all files."""
+        """Return the numbers of the next `many` blocks of this thread.
+
+        The blocks of all files are numbered from 0, one file after another.
+        """
         job, number = self._job, self._thread.number
         if job.access is BlockOrder.RANDOM:
             return self._random.integers(0, self._blocks, many)
@@ -387,10 +402,11 @@ class _IoWorker:
         return True
 
     def _fold(self, kinds: Any, did: int, done: int, begin: int, deadline: int) -> None:
-        """Add a chunk's latencies to the results, if the operations ended inside the window.
+        """Add a chunk's latencies to the results, for operations that ended inside the window.
 
-        `did` operations of the chunk were run, and `done` before the chunk. The window is from
-        `begin` to `deadline`, in ns.
+        `kinds` is True for each write, or None if all operations are alike.  `did` is the number of
+        operations of this chunk that were run, and `done` the number before this chunk.  The window
+        is from `begin` to `deadline`, in ns.
         """
         ends = np.frombuffer(self._ends, dtype=np.int64)[:did]
         if self._paced:
@@ -459,7 +475,7 @@ class _Zipf:
         self._step = step
 
     def draw(self, random: np.random.Generator, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return `many` random block numbers."""
+        """Return `many` block numbers, drawn at random by Zipf's law."""
         drawn = random.random(many)
         power = 1.0 - self._theta
         if abs(power) < 1e-9:

@@ -100,9 +100,10 @@ def _work(task: _Task, barrier: Barrier, report: Report) -> tuple[int, Latencies
 
 
 def _paths(task: _Task) -> list[str]:
-    """Return the paths in the order in which the task uses them.
+    """Return the paths of the task's files in the order in which the task uses them.
 
-    They are in sequential order or, if shuffled, in a random order that differs for each verb.
+    If the files are not shuffled, the order is sequential. If they are, it is random, and differs
+    for each of the operations `create`, `stat` and `delete`.
     """
     entries = task.entries
     numbers = np.arange(entries.many)

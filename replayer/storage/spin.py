@@ -14,7 +14,8 @@ from replayer.watch.workers import WorkerPool
 class Spun:
     """The sum of all processes' results in the window.
 
-    For `cpu`, an operation is one search for primes; otherwise it reads or writes one block.
+    For the kind `cpu`, an operation is one search for primes. For the kinds `read` and `write`, an
+    operation reads or writes one block of memory.
     """
 
     operations: int
@@ -24,9 +25,9 @@ class Spun:
 
 
 def spin(work: SpinWork, processes: int) -> Spun:
-    """Run the work in several processes at once; only what ends in the window is counted.
+    """Do the work in `processes` processes at once, and return the sum of their results.
 
-    Raises ReplayerError if nothing ended in the window.
+    Only operations that ended in the window count. Raises ReplayerError if there are none.
     """
     with WorkerPool(spin_worker.work, [work] * processes, processes=processes) as pool:
         pool.open()

@@ -24,9 +24,10 @@ _CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class SpinWork:
-    """The work of each process: `kind` is `cpu` (search for primes), or `read` or `write`.
+    """The work of each process.
 
-    The last two read or write a block of memory.
+    If `kind` is `cpu`, it is a search for primes. If it is `read` or `write`, a block of memory is
+    read or written.
     """
 
     kind: str
@@ -80,7 +81,11 @@ def _cpu(limit: int) -> tuple[Callable[[], Any], int]:
 
 
 def _memory(kind: str, size: int) -> tuple[Callable[[], Any], int]:
-    """Return (a function that reads or writes the same block several times, number of times)."""
+    """Return (a function, the number of operations in one call of it).
+
+    The function reads or writes, as `kind` is `read` or `write`, the same block of `size` bytes
+    several times.
+    """
     times = max(1, _BATCH_BYTES // size)
     block = np.zeros(size // 8, dtype=np.int64)
     again = np.lib.stride_tricks.as_strided(block, (times, len(block)), (0, 8), writeable=True)

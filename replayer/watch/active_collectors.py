@@ -1,8 +1,8 @@
-"""The recordings of active collectors: begun and ended with a step, and cut to its window.
+"""Recordings of the active collectors: they begin and end with a step, and are cut to its window.
 
 An active collector runs its own measurement, such as perf. A collector that fails, or that the
-machine does not allow, never harms the step: the collector is left out, and `failures` has the
-reason.
+machine does not allow, never harms the step: the collector is left out, and `Recordings.failures`
+has the reason.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def chosen(without: Iterable[str] = (), also: Iterable[str] = ()) -> tuple[str, 
 
 
 def is_default(name: str) -> bool:
-    """Return whether an active collector watches a run in which it is not mentioned."""
+    """Return whether an active collector watches a run even if the user does not request it."""
     return bool(getattr(registry.load("collectors", name), "BY_DEFAULT", True))
 
 
@@ -79,15 +79,19 @@ def _begins(name: str) -> bool:
 
 
 class Recordings:
-    """The recordings of one step; the end of the `with` block removes their files."""
+    """The recordings that the active collectors make of one step.
+
+    The end of the `with` block removes their files.
+    """
 
     def __init__(
         self, names: Sequence[str], scene: Callable[[contextlib.ExitStack, Path], CollectorContext]
     ) -> None:
-        """Take the names of collectors, and a function that returns a collector's context.
+        """Take the collectors' names, and a function that makes the context of a collector.
 
-        The function gets a stack and the collector's folder. It puts everything that it opens on
-        the stack, which is closed when all collectors have ended.
+        `scene` is called once for each collector, with an ExitStack and the collector's folder, and
+        returns the collector's context. Everything that it opens has to be put on the stack, which
+        is closed when all collectors have ended.
         """
         self.costs: dict[str, float] = {}
         """Collector -> CPU seconds that it used."""
@@ -122,7 +126,10 @@ class Recordings:
             self._files.close()
 
     def prepare(self) -> None:
-        """Let the recordings that need time get ready for the first edge of a window, once."""
+        """Let each collector do its slow preparations before the first window begins.
+
+        Only the first call has an effect.
+        """
         if self._prepared:
             return
         self._prepared = True
@@ -131,7 +138,10 @@ class Recordings:
                 getattr(recording, "prepare", lambda: None)()
 
     def mark(self, clock_ns: int) -> None:
-        """Report an edge of a window, in CLOCK_MONOTONIC ns, to all collectors."""
+        """Notify all running collectors that a measured window begins or ends at `clock_ns`.
+
+        `clock_ns` is in ns of CLOCK_MONOTONIC.
+        """
         for name, recording in list(self._under_way.items()):
             with self.spared(name):
                 recording.mark(clock_ns)
@@ -187,10 +197,11 @@ def _folder() -> Iterator[Path]:
 
 
 def recover(note: Note) -> str:
-    """End the programs and remove the files that a killed replayer's collectors left.
+    """End the programs and remove the files that the collectors of a killed replayer left.
 
-    Returns what was done, in a few words. Raises Untrusted if the note does not name such a folder,
-    or if the folder belongs to another user.
+    `note` is the journal's entry with the path of their folder. Returns a message about what was
+    done. Raises Untrusted if the path in the note is not that of such a folder, or if the folder
+    belongs to another user.
     """
     path = note.path_of("path", _NAME)
     ended = _end_programs(path)

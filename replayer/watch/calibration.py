@@ -1,7 +1,7 @@
 """The control: a short CPU and memory measurement before and after every run.
 
-It uses neither disk nor server, so it should not move. If it does, the machine changed meanwhile
-(heat, neighbours, frequency), and the run's numbers changed with it.
+It uses neither disk nor server, so its values should not change. If they do, the machine changed
+meanwhile (heat, neighbours, frequency), and the run's numbers changed with it.
 
 Two processes differ by more than the samples within one process: they get other pages of memory,
 and their code lies at other addresses. So each process gives only one value, and several processes
@@ -93,7 +93,7 @@ def _calm(when: str) -> dict[str, tuple[float, ...]]:
 
 
 def _paused() -> bool:
-    """Wait a while; return whether other programs used almost no processor time meanwhile."""
+    """Wait a short time; return whether other programs used almost no processor time in it."""
     begin, used = time.monotonic(), _used()
     time.sleep(_PAUSE_SECONDS)
     return _share_of(begin, _used() - used) <= _DISTURBED
@@ -105,7 +105,11 @@ def _share_of(begin: float, seconds: float) -> float:
 
 
 def _round() -> tuple[list[dict[str, float]], float]:
-    """Return each process's values, and the share of all processors that other programs used."""
+    """Run all processes of a measurement once, one after the other, and return their values.
+
+    The first result has a dict for each process: name of control (see NAMES) -> bytes per second.
+    The second is the share of all processors' time that other programs used meanwhile.
+    """
     begin, used, own = time.monotonic(), _used(), os.times()
     rounds = [_one_process() for _ in range(PROCESSES)]
     now = os.times()
@@ -115,7 +119,10 @@ def _round() -> tuple[list[dict[str, float]], float]:
 
 
 def _used() -> float:
-    """Return the CPU seconds since boot that were used here or stolen by other virtual machines."""
+    """Return the CPU seconds of all processors since boot that were used or stolen.
+
+    Stolen time is time in which another virtual machine had the processor.
+    """
     spent = processors.ticks(Host().read(processors.FILE).encode()).get("cpu", {})
     return sum(spent.get(state, 0) for state in _STATES) / _TICK
 
@@ -128,10 +135,11 @@ def _one_process() -> dict[str, float]:
 
 
 def moved(control: Control) -> dict[str, float]:
-    """Return name of control -> share by which it changed during the run, without mere noise.
+    """Return name of control -> share by which its median changed; mere noise is left out.
 
-    A change is no noise if all values before the run lie below all values after it, or above them,
-    and the change exceeds FLOOR. {} for old results, whose control has one process only.
+    The names are `cpu` and `memory`. A change is included if it is larger than FLOOR, and if all
+    values before the run lie below all values after it, or above them. The result is {} for old
+    results, whose control has one process only.
     """
     return {
         name: share
@@ -155,7 +163,10 @@ def shares(control: Control) -> dict[str, float]:
 
 
 def values(name: str, control: Control) -> list[float]:
-    """Return the values of `name` (see NAMES) that are above 0, from before and after a run."""
+    """Return all values of one control, in bytes per second: those before a run, then those after.
+
+    `name` is one of NAMES. Values of 0 are left out.
+    """
     both = [*control.get(f"{name}.before", ()), *control.get(f"{name}.after", ())]
     return [value for value in both if value > 0]
 

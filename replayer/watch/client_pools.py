@@ -19,7 +19,7 @@ _REHEARSALS = 2.5
 
 
 class ClientShare(Protocol):
-    """One client host's share of a pool; None stands for an unknown value."""
+    """One client host's part in the work of a pool; a value that is not known is None."""
 
     @property
     def name(self) -> str:
@@ -110,13 +110,16 @@ class Pool(Protocol):
         ...
 
     def ready(self, timeout: float = ...) -> None:
-        """Wait until every job waits at the barrier."""
+        """Wait until every job is prepared and waits at the barrier for the common start.
+
+        Raises ReplayerError if that takes longer than `timeout` seconds.
+        """
         ...
 
     def approach(self, lead: float) -> None:
-        """Agree with all client hosts on the start, and return `lead` seconds before it.
+        """Agree with all client hosts on the instant of the start, then wait for it.
 
-        A pool without client hosts returns at once.
+        The wait ends `lead` seconds before the start. A pool without client hosts does not wait.
         """
         ...
 
@@ -132,7 +135,11 @@ class Pool(Protocol):
         ...
 
     def results(self, timeout: float | None = None) -> list[Any]:
-        """Wait until all jobs are done and return their results in the order of the jobs."""
+        """Wait until all jobs are done and return their results in the order of the jobs.
+
+        Raises ReplayerError if a job failed, or after `timeout` seconds; for None there is no
+        limit.
+        """
         ...
 
 
@@ -155,12 +162,16 @@ class Clients(Protocol):
     def pool(
         self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
     ) -> Pool:
-        """Return a pool of `processes` on all hosts; each host with a job has at least one."""
+        """Return a pool that does `jobs` with `processes` processes, divided among all hosts.
+
+        `work` is the function that is called for each job. A host that has a job has at least one
+        process. `awaited` is the server whose answers the jobs need, None if there is none.
+        """
         ...
 
 
 class LocalClients:
-    """This host, as its own and only client."""
+    """The clients of a run without client hosts: this host does all jobs."""
 
     names: tuple[str, ...] = ()
     cores = 0
@@ -168,7 +179,7 @@ class LocalClients:
     def pool(
         self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
     ) -> Pool:
-        """Return a pool of processes of this host."""
+        """Return a pool that does `jobs` with `processes` processes of this host."""
         return WorkerPool(work, jobs, processes=processes, awaited=awaited)
 
 

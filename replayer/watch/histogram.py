@@ -23,7 +23,10 @@ _NEVER = 1 << 62
 
 
 class Recorder:
-    """A collector of latencies while they are measured."""
+    """A store to which latencies are added while they are measured.
+
+    `recorded` returns their histogram.
+    """
 
     def __init__(self) -> None:
         self._counts: Any = None
@@ -33,7 +36,11 @@ class Recorder:
         self._most = 0
 
     def add(self, spans: Nanoseconds, counts: Nanoseconds | None = None) -> None:
-        """Add latencies in nanoseconds; `counts` is the number of each, by default 1."""
+        """Add latencies in nanoseconds.
+
+        `counts` has the number of operations with each latency. By default each is of one
+        operation.
+        """
         if not len(spans):
             return
         binned = np.bincount(bin_of(spans), counts).astype(np.int64)
@@ -50,7 +57,7 @@ class Recorder:
         self._most = max(self._most, int(spans.max()))
 
     def recorded(self) -> Latencies:
-        """Return all latencies added so far; bins without latencies are left out."""
+        """Return the histogram of all latencies added so far, without empty bins."""
         if self._counts is None:
             return Latencies()
         filled = self._counts.nonzero()[0]
@@ -66,9 +73,10 @@ class Recorder:
 
 
 def bin_of(spans: Nanoseconds) -> Nanoseconds:
-    """Return the index of each value in an HdrHistogram(1, .., 3), as its format defines it.
+    """Return, for each latency in nanoseconds, the index of its bin in the histogram.
 
-    Each value below 2048 has its own bin; above, each power of two has 1024 bins.
+    The bins are those of an HdrHistogram with three digits. Each value below 2048 has its own bin.
+    Above that, each power of two is divided into 1024 bins.
     """
     wide = np.maximum(spans, 1) | (2 * _HALF - 1)
     bucket = np.frexp(wide.astype(np.float64))[1].astype(np.int64) - 11
@@ -135,7 +143,10 @@ class Latencies:
         return math.sqrt(max(0.0, self.squares / self.operations - self.mean_ns**2))
 
     def percentile_ns(self, share: float) -> float:
-        """Return the latency that `share` percent of the operations do not exceed; 0 if none."""
+        """Return the latency that `share` percent of the operations do not exceed.
+
+        The result is 0 without operations.
+        """
         wanted = max(1, math.ceil(self.operations * share / 100))
         for index, count in self.bins.items():
             wanted -= count

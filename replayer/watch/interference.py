@@ -46,12 +46,12 @@ class DeviceMovement(Protocol):
 
     @property
     def read_bytes(self) -> int:
-        """Return bytes read."""
+        """Return the bytes read from the device between the two readings."""
         ...
 
     @property
     def write_bytes(self) -> int:
-        """Return bytes written."""
+        """Return the bytes written to the device between the two readings."""
         ...
 
 
@@ -104,7 +104,8 @@ def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
 def point(host: Host, server: Sequence[int] | None) -> AccountMark:
     """Read the counters of all processes now, which takes some milliseconds.
 
-    `server` is described at the top of this module.
+    `server` has the process ids of the database's server. It is [] if no server runs, and None if
+    its processes are not known.
     """
     traffic = server_traffic(host, server[0]) if server else None
     times = processors.ticks(host.read(processors.FILE).encode())
@@ -133,11 +134,11 @@ def between(
     delta: DeviceMovement | None,
     own: Traffic | None = None,
 ) -> Foreign:
-    """Return the CPU share and the disk traffic of other programs between two points.
+    """Return the CPU share and the disk traffic of other programs between two calls of `point`.
 
-    `delta` is what the data's device read and wrote between them, None if that was not counted.
-    `own` is the part of this traffic that belongs to the measured processes; by default these are
-    the server's.
+    `before` and `after` are the results of these calls. `delta` is what the data's device read and
+    wrote between them, None if that was not counted. `own` is the part of this traffic that belongs
+    to the measured processes; by default these are the server's.
     """
     own = own or server_moved(before, after)
     known = delta is not None and own is not None
@@ -153,7 +154,7 @@ def between(
 
 
 def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:
-    """Return the server's disk traffic between two points; None if unknown."""
+    """Return the server's disk traffic between two calls of `point`; None if it is not known."""
     if before.traffic is None or after.traffic is None:
         return None
     pairs = zip(astuple(after.traffic), astuple(before.traffic), strict=True)

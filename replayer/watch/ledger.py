@@ -49,17 +49,17 @@ class Moved(Protocol):
 
     @property
     def reads(self) -> int:
-        """Return completed read requests."""
+        """Return the read requests that the device completed in the window."""
         ...
 
     @property
     def read_bytes(self) -> int:
-        """Return bytes read."""
+        """Return the bytes read from the device in the window."""
         ...
 
     @property
     def write_bytes(self) -> int:
-        """Return bytes written."""
+        """Return the bytes written to the device in the window."""
         ...
 
 
@@ -126,11 +126,11 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     """Return the ledger of a window: the rates of buffers, page cache and device, and the verdict.
 
     `asked` is the verdict that the user asked for, None for any. `reads_blocks` and `hits_blocks`
-    are the blocks missing and found in the server's buffers. `delta` is the work of the whole
-    device. `own_bytes` is what the server's processes read from it, None if unknown, and
-    `own_write_bytes` what they wrote. `other_reads_blocks` were missed by other users' sessions;
-    `own_bytes` includes their bytes, so these are divided in proportion to the missed blocks.
-    Without `delta` the verdict is `buffered` or else `unknown`, and the note gives the reason.
+    are the step's blocks, missing and found in the server's buffers. `delta` is the work of the
+    whole device. `own_bytes` is what the server's processes read from it, None if unknown, and
+    `own_write_bytes` what they wrote. `other_reads_blocks` are blocks that other users' sessions
+    missed. Bytes read are divided between the step and these sessions in proportion to the missed
+    blocks. Without `delta` the verdict is `buffered` or `unknown`, and a note has the reason.
     """
     missed = _rate(reads_blocks, window_seconds)
     every_block = reads_blocks + other_reads_blocks

@@ -29,8 +29,9 @@ def others(
 ) -> float:
     """Watch for `seconds`; return the share of all processors that other programs used.
 
-    `server` returns the process ids of a database's server that is not one of the other programs,
-    in the form of `interference.pids_of`.  Returns 0.0 if the share is not known.
+    `server` returns the process ids of a database's server that is not one of the other programs.
+    It returns [] if no server runs, and None if its processes are not known.  The result is 0.0 if
+    the share is not known.
     """
     before = interference.point(host, server())
     threading.Event().wait(seconds)
@@ -44,10 +45,11 @@ def wait_until_quiet(
     server: Callable[[], Sequence[int] | None] = _nobody,
     watched: Callable[[float, float], None] = lambda _waited, _share: None,
 ) -> tuple[float, bool]:
-    """Wait until other programs use at most BUSY, for about `patience` seconds at most.
+    """Wait until other programs use at most the share BUSY of all processors.
 
-    Returns the seconds waited, and whether the machine is quiet.  The machine is watched once even
-    if `patience` is 0.  After each look, `watched` is called with the seconds waited and the share
+    The wait ends after about `patience` seconds even if they still use more.  Returns the seconds
+    waited, and whether the machine is quiet.  The machine is watched once even if `patience` is 0.
+    Each time that it was watched, `watched` is called with the seconds waited so far and the share
     of the processors that other programs used.
     """
     began = time.monotonic()

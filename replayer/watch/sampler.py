@@ -37,14 +37,17 @@ class DeviceDelta:
 
 
 class WindowWatcher(Protocol):
-    """An object that is notified of the edges of windows."""
+    """An object that is notified when a measured window begins or ends."""
 
     def prepare(self) -> None:
-        """Do all slow preparation for an edge; `mark` follows at once."""
+        """Do everything slow before a window begins or ends; `mark` is called right after this."""
         ...
 
     def mark(self, clock_ns: int) -> None:
-        """Record an edge at `clock_ns`, in CLOCK_MONOTONIC ns, and return at once."""
+        """Record that a window begins or ends at `clock_ns`, and return at once.
+
+        `clock_ns` is in ns of CLOCK_MONOTONIC.
+        """
         ...
 
 
@@ -114,7 +117,11 @@ class Sampler:
         clock: Callable[[], int] = time.monotonic_ns,
         watcher: WindowWatcher | None = None,
     ) -> None:
-        """Watch a host and a device; `watcher` is notified of the edges of windows."""
+        """Take the host and the block device to watch, and the seconds between two copies.
+
+        `device` is None if there is none. `clock` returns the time in ns. `watcher` is notified
+        when a window begins or ends.
+        """
         self.device = device
         self.watcher = watcher
         self.cpu_seconds = 0.0
@@ -161,9 +168,9 @@ class Sampler:
         self._open.clear()
 
     def mark(self) -> int:
-        """Copy all files now and return the clock in ns: an exact edge for a window.
+        """Copy all files now, because a window begins or ends; return the clock in ns at this copy.
 
-        The next interval starts at this edge, so a window consists of whole intervals.
+        The next interval starts at this instant, so a window consists of whole intervals.
         """
         if self.watcher is None:
             return self._edge()
@@ -258,9 +265,10 @@ class Sampler:
             self.cpu_seconds = time.thread_time()
 
     def _next_deadline(self) -> int:
-        """Return the first deadline after now, a whole number of intervals after the last one.
+        """Return when the next copy has to be made, in ns of the clock.
 
-        So delays do not add up, and missed samples are not made up for.
+        It is the first time after now that is a whole number of intervals after the last such time.
+        So a delay does not shift later copies, and a copy that was missed is not made up for.
         """
         step = int(self._interval * 1e9)
         late = max(0, self._clock() - self._due_ns)
@@ -291,8 +299,8 @@ class Sampler:
     def _readable(self, begin_ns: int, end_ns: int) -> Iterator[_Copy]:
         """Yield the copies of a window, without those that make an interval too short.
 
-        The copies at both edges are always yielded. A copy between them is left out if it is less
-        than half an interval after the last one that was yielded, or before the end.
+        The copies at the begin and at the end are always yielded. A copy between them is left out
+        if it is less than half an interval after the last one that was yielded, or before the end.
         """
         half = int(self._interval * 1e9) // 2
         kept: _Copy | None = None

@@ -67,7 +67,7 @@ class Counter:
         return os.lseek(self._fd, many, os.SEEK_CUR) - many
 
     def value(self) -> int:
-        """Return the number."""
+        """Return the number without a change."""
         return os.lseek(self._fd, 0, os.SEEK_CUR)
 
     def __del__(self) -> None:
@@ -119,7 +119,7 @@ class Awaited(Protocol):
         ...
 
     def handle_answer(self) -> None:
-        """Record that a job made progress."""
+        """Record that a job has sent a message, which shows that the object still answers."""
         ...
 
     def fileno(self) -> int:
@@ -127,7 +127,7 @@ class Awaited(Protocol):
         ...
 
     def raise_silence(self) -> None:
-        """Raise ReplayerError if the descriptor is readable."""
+        """Raise ReplayerError if the object is silent, that is, if its descriptor is readable."""
         ...
 
 
@@ -142,7 +142,11 @@ class WorkerPool:
     def __init__(
         self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
     ) -> None:
-        """Take the jobs; `awaited` is the server that they wait for, None if there is none."""
+        """Take the jobs, and `work`, the function that is called for each of them.
+
+        There are at most `processes` processes. `awaited` is the server whose answers the jobs
+        need, None if there is none.
+        """
         self._work = work
         self._jobs = list(jobs)
         self._count = max(1, min(processes, len(self._jobs))) if self._jobs else 0
@@ -353,7 +357,10 @@ class _Member:
 
 
 class _ParentBarrier:
-    """The barrier in the parent: to close a pipe's write end wakes all jobs at its read end."""
+    """The barrier in the parent process.
+
+    All jobs wait at the read end of one pipe. When the parent closes the write end, they all wake.
+    """
 
     def __init__(self) -> None:
         self._theirs, self._ours = os.pipe()
@@ -533,9 +540,9 @@ def _failure(known: ReplayerError | None, text: str, trace: str) -> ReplayerErro
 def _signals_held() -> Iterator[None]:
     """Hold back signals in this process and in the processes started in the `with` block.
 
-    A new process inherits the mask, until it ignores these signals itself. For this process the
-    mask is not enough: another thread may take a signal, and its handler then runs in this thread.
-    So the shield is needed, too.
+    A new process inherits the signal mask, and keeps it until it ignores these signals itself. For
+    this process the mask is not enough: another thread may take a signal, and Python then runs the
+    handler in this thread. So `signals.shield` delays the handler's exception, too.
     """
     resource_tracker.ensure_running()  # if it started later, it would unblock the signals
     with signals.shield():

@@ -48,7 +48,8 @@ class FoldedStacks:
     """The folded stacks of a window, with the number of samples of each, and further counts.
 
     `samples` are those in `stacks`; `idle` are samples of idle processors. `outside` are samples
-    before or after the window, `lost` those that perf lost. `event` is what perf sampled by.
+    before or after the window, `lost` those that perf lost. `event` is perf's name of the event
+    that triggered the samples, such as `cycles`.
     """
 
     stacks: Counter[str] = field(default_factory=Counter)
@@ -151,7 +152,10 @@ def folded(
 
 
 def _noted(tree: _Tree, whole: FoldedStacks, event: re.Match[str]) -> bool:
-    """Record an event that is not a sample; return False if it is a sample."""
+    """Record a new process or a name in `tree`, and lost samples in `whole`.
+
+    Returns False if the event is a sample, which is not recorded here.
+    """
     text = event[6]
     if not text.startswith("PERF_RECORD_"):
         return False

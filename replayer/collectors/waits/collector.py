@@ -56,7 +56,10 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class _Seen(NamedTuple):
-    """One thread in one sample; `still` as in `Observed`."""
+    """One thread in one sample: its state, and its session's wait.
+
+    `still` is true if the thread slept from before the server was asked until after the answer.
+    """
 
     look: Look
     word: _Word
@@ -83,7 +86,10 @@ class _Moment(NamedTuple):
 
 @dataclass
 class _Sum:
-    """The sum of the intervals between two successive samples, from one mark to the next."""
+    """The times of states and waits, added up over the intervals between samples.
+
+    There is one such sum for all intervals from one mark to the next.
+    """
 
     moments: int = 0
     seconds: float = 0.0
@@ -104,7 +110,7 @@ class _Sum:
     """User and system time are in ticks of the kernel."""
 
     def add(self, before: _Moment, after: _Moment) -> None:
-        """Add the interval between two samples."""
+        """Add the times of the interval between two samples."""
         seconds = (after.clock_ns - before.clock_ns) / 1e9
         self.moments += 1
         self.seconds += seconds
@@ -135,7 +141,7 @@ class _Sum:
         return dict(sums)
 
     def join(self, other: "_Sum") -> None:
-        """Add another sum."""
+        """Add the times of another sum."""
         for name, value in vars(other).items():
             mine = getattr(self, name)
             if isinstance(mine, set):
@@ -229,7 +235,10 @@ class Waits:
         )
 
     def _process(self, whose: str) -> int | None:
-        """Return the id of the server's main process, or of this process; None if not known."""
+        """Return the id of the server's main process if `whose` is `server`, else of this process.
+
+        None if the server's main process is not known.
+        """
         return next(iter(self._scene.server()), None) if whose == "server" else os.getpid()
 
     def _quota(self, whose: str) -> Throttled | None:
@@ -237,7 +246,12 @@ class Waits:
         return None if process is None else cgroups.throttled(self._scene.host, process)
 
     def _throttled(self, whose: str, first: int, last: int) -> float:
-        """Return the share of a CPU quota's periods between two marks in which it was used up."""
+        """Return the share of a CPU quota's periods in which the quota was used up.
+
+        `whose` is `server` or `replayer`, to which the quota applies. `first` and `last` are the
+        indexes of two marks, and only the periods between these count. The result is 0 without a
+        quota.
+        """
         before, after = self._quotas[first][whose], self._quotas[last][whose]
         if before is None or after is None or after.periods <= before.periods:
             return 0.0
@@ -308,7 +322,10 @@ class Waits:
         return time.thread_time() + self._server.spent()
 
     def _keep(self, before: _Moment, moment: _Moment) -> None:
-        """Add the interval between two samples to its sum, unless a mark lies in the interval."""
+        """Add the interval between two samples to the sum between two marks.
+
+        An interval in which a mark lies is left out.
+        """
         if before.whose != moment.whose:
             return
         place = self._marked(before.clock_ns)
@@ -345,7 +362,10 @@ class _Crew:
         self._draw = random.Random(_SEED)  # noqa: S311 - which sessions are looked at
 
     def look(self) -> dict[int, Look]:
-        """Return thread id -> state and CPU times of each member; forget threads that are gone."""
+        """Return thread id -> state and CPU times, for each sampled thread.
+
+        Threads that are gone are left out and forgotten.
+        """
         looks = {}
         for tid, (_, thread) in list(self._members.items()):
             try:
@@ -355,10 +375,11 @@ class _Crew:
         return looks
 
     def told(self, looks: Mapping[int, Look], words: Mapping[int, _Word]) -> dict[int, _Seen]:
-        """Return number of thread -> its state and wait; only for threads in `words`.
+        """Return number of thread -> its state and wait, for the sampled threads still at work.
 
-        `looks` are the states from before the server was asked, `words` are its answer: thread id
-        -> wait. A thread that slept and was not given a processor since counts as still asleep.
+        A thread gets its number when it is drawn. `looks` are the threads' states before the server
+        was asked. `words` is the server's answer: thread id -> wait. A thread that slept before,
+        and was not given a processor since, counts as still asleep.
         """
         seen = {}
         for tid, look in looks.items():
@@ -373,7 +394,7 @@ class _Crew:
         """Drop the threads that are no longer at work, and draw other threads in their places.
 
         `words` is thread id -> wait of all threads at work. Returns number of thread -> state and
-        wait of the new threads.
+        wait, for the new threads.
         """
         for tid in self._members.keys() - words.keys():
             self._forget(tid)
@@ -463,7 +484,7 @@ class _Server:
                     yield number, (int(thread or number), word)
 
     def _asks(self, tid: int) -> None:
-        """Note the server's thread that answers, because its CPU time is part of the cost."""
+        """Note the server's thread that answers, `tid`: its CPU time is a part of the cost."""
         if self._asking is not None and self._asking.tid == tid:
             return
         self.close()
@@ -488,9 +509,9 @@ class _Server:
             self._asking = None
 
     def here(self, sessions: Mapping[int, _Word]) -> Mapping[int, _Word]:
-        """Return `sessions` if their threads can be sampled on this host.
+        """Return `sessions` (thread id -> wait) if these threads can be sampled on this host.
 
-        Otherwise return {}, as for a remote server, and set `missing`.
+        If they cannot, as for a remote server, returns {} and sets `missing` to the reason.
         """
         if not sessions:
             return {}
@@ -504,7 +525,7 @@ class _Server:
         return {}
 
     def look_again(self) -> None:
-        """Look up the server's main process again at the next sample, if necessary."""
+        """Make the next sample look up the server's main process again, if necessary."""
         self._unknown_until = 0.0
 
     def _is_here(self, tid: int) -> bool:
@@ -531,11 +552,11 @@ class _OwnThreads:
         self._until = 0.0
 
     def look_again(self) -> None:
-        """Look up replayer's working threads again at the next sample."""
+        """Make the next sample look up replayer's working threads again."""
         self._until = 0.0
 
     def ids(self) -> list[int]:
-        """Return the ids of the own threads that do a job, as looked up within the last 5 s."""
+        """Return the ids of the threads in which replayer does its jobs; at most 5 s old."""
         if time.monotonic() >= self._until:
             self._until = time.monotonic() + _LOOK_AGAIN
             self._ids = [

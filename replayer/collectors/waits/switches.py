@@ -1,11 +1,12 @@
 """The threads' time asleep, from short traces of all scheduler events.
 
-A sample of a thread's state alone is not enough: the sampling thread needs a processor itself. An
-idle virtual machine gives it one only when the disk's interrupts wake up the sessions, too. So the
-sample finds sessions awake that slept until just then. Three sessions slept for most of their time,
-but samples hardly ever found one asleep. So after a sample `perf` records every switch and every
-wake-up for 4 ms, which is long compared with that delay. The trace shows, to the nanosecond, when
-each thread ran, waited for a processor, or slept, and in which state.
+A sample of a thread's state alone is not enough, because the sampling thread needs a processor
+itself. An idle virtual machine gives it one only when the disk's interrupts arrive, and these also
+wake up the sessions. So the sample finds sessions awake that slept until just then. In one
+measurement three sessions slept for most of their time, but samples hardly ever found one asleep.
+So after a sample `perf` records every switch and every wake-up for 4 ms, which is long compared
+with the wait for a processor. The trace shows, to the nanosecond, when each thread ran, waited for
+a processor, or slept, and in which state.
 
 The kernel's own sum of such waits, delay accounting, is not used. Since Linux 6.12 a thread that
 goes to sleep may be taken off its queue later, together with another thread, and the begin of the
@@ -74,7 +75,7 @@ class ThreadSwitch(NamedTuple):
 
 @dataclass(frozen=True)
 class ThreadTrace:
-    """One trace, a few milliseconds long."""
+    """One trace of the scheduler's events, a few milliseconds long."""
 
     asked_ns: int
     """The instant of the command to begin, before perf had begun; `begin_ns` is after that."""
@@ -128,11 +129,11 @@ class Switches:
     def shares(
         self, begin_ns: int, end_ns: int, whose: str, looked: Mapping[str, float]
     ) -> dict[str, float] | None:
-        """Return state -> share of the threads' time in a window.
+        """Return state -> share of the threads' time in a window, from the traces in this window.
 
         `whose` is `server` or `replayer`, to which the threads belong. `looked` is state -> share
-        in all samples of the window. Returns None if the window has no usable trace, as a short one
-        may. Raises ReplayerError with the reason if perf recorded nothing usable.
+        in all samples of the window. Returns None if the window has no usable trace; a short window
+        may have none. Raises ReplayerError with the reason if perf recorded nothing usable.
         """
         inside = [
             one
@@ -184,10 +185,11 @@ def joined(
 ) -> dict[str, float] | None:
     """Return state -> share of the threads' time, the mean of all traces; None if none is usable.
 
-    Each trace is weighted by the time that it stands for. `looked` is state -> share in all
-    samples. If the samples just before the traces predict the traces, as with long waits, the mean
-    is adjusted by the difference between `looked` and these samples: a control variate. A trace is
-    not usable if it has no event of the sampling thread, which slept and woke up in every trace.
+    Each trace is weighted by the time that it stands for. A trace is not usable if it has no event
+    of the sampling thread, which slept and woke up in every trace. `looked` is state -> share in
+    all samples of the window. A sample was taken just before each trace. If the shares in these
+    samples predict the shares in the traces, as with long waits, the mean is adjusted by the
+    difference between `looked` and these samples. This method is known as a control variate.
     """
     by_thread: dict[int, list[ThreadSwitch]] = defaultdict(list)
     for step in steps:
@@ -224,9 +226,11 @@ def _normal(sums: Mapping[str, float]) -> dict[str, float]:
 
 
 def _adjusted(held: Shares, seen: Shares, weights: Shares, looked: float) -> float:
-    """Return a state's mean share in the traces `held`, adjusted by samples (see `joined`).
+    """Return the mean share of one state in all traces, adjusted by samples (see `joined`).
 
-    `seen` are its shares in the samples just before the traces, `looked` that in all samples.
+    The three arrays have one value for each trace: `held` is the state's share in the trace, `seen`
+    that in the sample just before it, and `weights` the seconds that the trace stands for. `looked`
+    is the state's share in all samples.
     """
     mean, met = np.average(held, weights=weights), np.average(seen, weights=weights)
     spread = np.average((seen - met) ** 2, weights=weights)
@@ -238,7 +242,10 @@ def _adjusted(held: Shares, seen: Shares, weights: Shares, looked: float) -> flo
 
 
 def _of(steps: list[ThreadSwitch], trace: ThreadTrace) -> list[ThreadSwitch]:
-    """Return the changes of a thread from `asked_ns` to `end_ns` of a trace."""
+    """Return the changes of a thread's state during a trace, and while perf began the trace.
+
+    `steps` are all changes of this thread in the order of time.
+    """
     first = bisect.bisect_left(steps, trace.asked_ns, key=lambda step: step.clock_ns)
     last = bisect.bisect_right(steps, trace.end_ns, key=lambda step: step.clock_ns)
     return steps[first:last]
@@ -249,7 +256,8 @@ def _spans(
 ) -> Iterator[tuple[str, float]]:
     """Yield (state, nanoseconds in it) for a thread in a trace, in the order of time.
 
-    `letter` is the state in the sample just before.
+    `steps` are the thread's changes of state. `letter` is its state in the sample just before the
+    trace.
     """
     state, begin_ns = _first(steps, letter), trace.begin_ns
     for step in steps:
