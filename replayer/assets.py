@@ -33,13 +33,17 @@ def workloads() -> dict[str, Path]:
 
 
 def own_schemas() -> list[Path]:
-    """Return the folders in $REPLAYER_SCHEMAS, which lists them as $PATH does."""
+    """Return the user's folders of engines: those that $REPLAYER_SCHEMAS lists, as $PATH does."""
     own = os.environ.get("REPLAYER_SCHEMAS", "").split(os.pathsep)
     return [Path(name).absolute() for name in own if name]
 
 
 def useless_schemas() -> str:
-    """Return the end of a sentence on a folder in $REPLAYER_SCHEMAS without engines, or ""."""
+    """Return a hint for an error message if $REPLAYER_SCHEMAS has a useless folder, else "".
+
+    A folder is useless if it does not exist, or if it is itself an engine instead of a folder of
+    engines.  The hint begins with a semicolon, to follow another sentence.
+    """
     for one in own_schemas():
         if not one.is_dir():
             return f"; REPLAYER_SCHEMAS names {one}, which is not a folder"

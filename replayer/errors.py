@@ -53,7 +53,7 @@ class Worse(ReplayerError):
 class Interrupted(KeyboardInterrupt):
     """A request of the user or the system to stop; the steps that are already done are kept.
 
-    It is a KeyboardInterrupt, because a driver that waits for its server and gets one of these
+    It is a KeyboardInterrupt: when a driver that waits for its server gets such an exception, it
     cancels the statement.
     """
 
@@ -82,7 +82,10 @@ def one_line(text: object, most: int = 400) -> str:
 
 
 def nearest(asked: str, known: Iterable[str]) -> str:
-    """Return ' - did you mean X?' or ' (there are: …)', the end of a NotFound's message."""
+    """Return the end of a NotFound's message: ' - did you mean X?' or ' (there are: …)'.
+
+    X is the name in `known` that is most similar to `asked`; if none is similar, all are listed.
+    """
     names = sorted(known)
     close = [name for name in names if name.casefold() == asked.casefold()]
     close = close or difflib.get_close_matches(asked, names, n=1, cutoff=0.6)

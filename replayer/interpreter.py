@@ -79,9 +79,10 @@ def isolate() -> None:
 
 
 def given() -> dict[str, str]:
-    """Return the variables that `isolate` changed, with the user's values, for user programs.
+    """Return the variables that `isolate` changed, with the user's values.
 
-    A variable that the user did not set is empty, which means the same to Python and to OpenBLAS.
+    A program of the user's gets them.  A variable that the user did not set is empty, which means
+    the same to Python and to OpenBLAS.
     """
     names = {name for name in _given if _given[name] != os.environ.get(name)}
     added = {name: "" for name in (_SAFE, _BLAS_THREADS) if name not in _given}

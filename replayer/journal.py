@@ -52,7 +52,7 @@ class Note:
 
     @property
     def lasting(self) -> bool:
-        """Return whether the thing stays taken after its process ends, e.g. across a reboot."""
+        """Return whether the thing stays taken after its process ends, such as across a reboot."""
         return self.owner == _LASTING
 
     @property
@@ -148,7 +148,10 @@ def _make(folder: Path) -> None:
 
 
 def _shared() -> Path:
-    """Return the folder for data of a user's programs; raise Impossible without a home folder."""
+    """Return the folder in which this user's programs keep their data.
+
+    It is $XDG_DATA_HOME or ~/.local/share.  Raises Impossible if the user has no home folder.
+    """
     try:
         return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     except RuntimeError as error:
@@ -158,7 +161,7 @@ def _shared() -> Path:
 
 
 def leave() -> None:
-    """Remove replayer's own folder, if replayer made it and only empty parts are left in it."""
+    """Remove the folder for replayer's data, if replayer made it and it has only empty folders."""
     folder = home()
     for part in ("taken", "data", "programs", "elsewhere"):
         with contextlib.suppress(OSError):
@@ -306,7 +309,11 @@ def forget(path: Path) -> None:
 
 
 def _every() -> Iterator[tuple[Note | None, tuple[Path, str]]]:
-    """Yield (note, (path, "")) for each valid note, (None, (path, reason)) for any other file."""
+    """Yield a pair for each file in the folder of notes: the note, and a pair of path and reason.
+
+    The reason is "" for a valid note.  For any other file the note is None, and the reason
+    describes why the file is not valid.
+    """
     folder = home() / "taken"
     try:
         taken = trusted_path.own(folder, _HOME)

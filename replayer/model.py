@@ -57,7 +57,7 @@ class Temperature(StrEnum):
 
 
 class Cold(Noun):
-    """The temperature that was requested and the one that was reached, with its proof."""
+    """The requested and the reached temperature (share of the data in memory), with its proof."""
 
     asked: Temperature
     got: Temperature
@@ -141,7 +141,7 @@ class Foreign(Noun):
 
 
 class Mark(Noun):
-    """An event at a second of a series: a checkpoint, an autovacuum."""
+    """An event in a time series, such as a checkpoint or an autovacuum, at the second `at`."""
 
     at: float
     kind: str
@@ -175,7 +175,7 @@ class Latency(Noun):
 
 
 class Steadiness(Noun):
-    """The steadiness of a rate while it was measured."""
+    """The result of a check that a rate stayed constant while it was measured."""
 
     settled: bool | None
     """True if the rate stayed constant; None if there are too few values for a verdict."""
@@ -197,10 +197,10 @@ class Reads(Noun):
 
 
 class Places(Noun):
-    """Digests of the server's answers, by their place in the capture: its parts and its sessions.
+    """Digests of the server's answers in a replay, which show where two replays differ.
 
-    If two replays of one archive have the same digest for a place, their answers there are the
-    same.
+    There is one for each part (a span of time) and for each session of the capture.  If it is the
+    same in two replays of one archive, their answers there are the same.
     """
 
     part_s: float
@@ -214,9 +214,9 @@ class Places(Noun):
 class Replayed(Noun):
     """The results of all statements of one fingerprint in a replay, over all its sessions.
 
-    A replay has one of these for each fingerprint of its work, the heaviest first.  A comparison
-    of two replays of an archive uses them.  It has no value of a statement: `text` is the
-    normalised form.
+    A fingerprint stands for statements that differ only in their values.  A replay has one of these
+    for each, the heaviest first; a comparison of two replays of an archive uses them.  The values
+    are not kept: `text` is the normalised form.
     """
 
     fingerprint: str
@@ -312,10 +312,10 @@ _RESIDUE = 0.1
 
 
 class Account(Noun):
-    """The uses of the time of one step's window, in seconds per operation.
+    """The time of one step's measured window, split by its uses, in seconds per operation.
 
-    By Little's law, the parts of `session` and `residue` add up to
-    sessions * seconds / operations.
+    By Little's law, the parts of `session` and `residue` add up to sessions * seconds / operations,
+    for the numbers of the window.
     """
 
     operation: str
@@ -344,18 +344,18 @@ class Account(Noun):
 
     @property
     def residue_share(self) -> float:
-        """Return residue / time of the sessions; 0 if the sessions had no time."""
+        """Return the residue as a share of the time of the sessions; 0 if they had no time."""
         whole = self.sessions * self.seconds
         return self.residue * self.operations / whole if whole > 0 else 0.0
 
     @property
     def closes(self) -> bool:
-        """Return whether the residue is so small that it is not reported."""
+        """Return whether the parts add up to the whole: the residue is too small to be reported."""
         return abs(self.residue_share) <= _RESIDUE
 
     @property
     def rests_on_one(self) -> bool:
-        """Return whether it closes by the kernel's counters alone, as `unsure` is too large."""
+        """Return whether the parts add up, but `unsure` is too large to be certain of that."""
         return self.closes and self.unsure > _RESIDUE
 
 
@@ -559,7 +559,7 @@ class StepSpec(Noun):
     """Run in the first repeat only, e.g. to build a table."""
 
     def lasts(self) -> float:
-        """Return the seconds that the step takes at least, by its keys; 0 if they do not set it."""
+        """Return the seconds that the step takes at least; 0 if its keys do not set a duration."""
         return 0.0
 
     @model_validator(mode="before")

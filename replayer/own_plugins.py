@@ -1,7 +1,9 @@
-"""Plug-ins of the user's own: wires and guests in the folders of $REPLAYER_SCHEMAS.
+"""Plug-ins of the user: drivers of databases in the folders of $REPLAYER_SCHEMAS.
 
-A wire lies in `wires/` there, a guest in `guests/`, next to the engines that name them.  They are
-code, which is loaded only from a folder to which only this user and root can write.
+A wire is the way to reach a server, such as a driver of Python; it is a file in `wires/` there.  A
+guest is a database that is a library in a process; it is a file in `guests/`.  Both are next to the
+engines that name them.  They are code, which is loaded only from a folder to which only this user
+and root can write.
 """
 
 import os
@@ -19,7 +21,7 @@ _KINDS = ("engines.guests", "engines.wires")
 def folders(kind: str) -> list[Path]:
     """Return the user's existing folders for a kind of plug-in, in the order of the search.
 
-    Returns [] for a kind that only replayer's own package can have.
+    Returns [] for a kind that users cannot add to.
     """
     if kind not in _KINDS:
         return []
@@ -28,9 +30,9 @@ def folders(kind: str) -> list[Path]:
 
 
 def trust(folder: Path) -> None:
-    """Raise Impossible if another user could write in a folder of code, or replace a part of it.
+    """Raise Impossible if another user could change the code in a folder, or replace a part of it.
 
-    Root takes no links there, as another user may own what they point to.
+    For root, a link in the folder is refused, as another user may own the file that it points to.
     """
     try:
         with trusted_path.Folder(folder) as opened:
@@ -56,7 +58,10 @@ def explain(error: BaseException, file: str) -> str:
 
 
 def _shared(descriptor: int, folder: Path) -> Iterator[str]:
-    """Yield, for each part of a folder that another user can change, its path and the reason."""
+    """Yield a sentence part for each file or folder in `folder` that another user can change.
+
+    It has the path and the reason.  `descriptor` is that of the open folder.
+    """
     links = os.geteuid() != 0
     for name, _, files, inner in os.fwalk(".", dir_fd=descriptor, follow_symlinks=links):
         for one in (".", *files):

@@ -2,8 +2,9 @@
 
 A folder is a plug-in, too.  Its main module has the name of the kind, in the singular:
 `steps/walk/step.py`.  Its other modules are its parts.  If the name is a keyword of Python, the
-file's name ends with an underscore: `import_.py`.  A wire or a guest may lie in a folder of the
-user's own, where it hides one of the same name that ships with replayer.
+file's name ends with an underscore: `import_.py`.  Of two kinds the user may add plug-ins in other
+folders: wires (ways to reach a server) and guests (databases that are a library in a process).
+Such a plug-in hides one of the same name that ships with replayer.
 """
 
 import ast
@@ -99,11 +100,11 @@ def load(kind: str, name: str) -> ModuleType:
 def plugin(kind: str, name: str) -> Any:
     """Return a plug-in as an object: its own members, and defaults for those that it leaves out.
 
-    The face is the Protocol `FACE` of the kind's package.  A plug-in must have each member that is
-    abstract there; for each other member the face has a default.
+    The Protocol `FACE` of the kind's package lists the members.  A plug-in must have each member
+    that is abstract there; for each other member `FACE` has a default.
 
     Raises NotFound as `load` does.  Raises Impossible if a member is missing or misspelt, or if its
-    parameters differ from those in the face.
+    parameters differ from those in `FACE`.
     """
     module = load(kind, name)
     face: type = sys.modules[f"replayer.{kind}"].FACE
@@ -134,7 +135,7 @@ def plugin(kind: str, name: str) -> Any:
 
 
 def members(face: type) -> set[str]:
-    """Return the names of all members of a face, required and optional."""
+    """Return the names of all members that plug-ins with this Protocol, `face`, can have."""
     return {
         name
         for one in face.__mro__[:-1]
@@ -145,7 +146,7 @@ def members(face: type) -> set[str]:
 
 
 def required(face: type) -> set[str]:
-    """Return the names of the members that each plug-in must have."""
+    """Return the names of the members that each plug-in with this Protocol, `face`, must have."""
     return {
         name
         for name in members(face)
@@ -155,7 +156,10 @@ def required(face: type) -> set[str]:
 
 
 def _is_public(member: str, value: object, module: ModuleType) -> bool:
-    """Return whether a member may be a hook: a public function of the module, or a constant."""
+    """Return whether a member of a module may be meant as a member of the plug-in.
+
+    It may if it is a constant, or a public function that is defined in the module.
+    """
     if member.startswith("_"):
         return False
     return member.isupper() or (inspect.isfunction(value) and value.__module__ == module.__name__)
@@ -174,7 +178,10 @@ def _check_parameters(where: str, value: object, expected: Callable[..., Any]) -
 
 
 def part(kind: str, name: str, module: str) -> ModuleType | None:
-    """Import and return a part of a plug-in; return None if the part or plug-in does not exist."""
+    """Import and return the module `module` in the folder of a plug-in.
+
+    Returns None if the plug-in, or this module in it, does not exist.
+    """
     if (
         name not in names(kind)
         or not (_home(kind, name) / _module(name) / f"{module}.py").is_file()
@@ -184,7 +191,10 @@ def part(kind: str, name: str, module: str) -> ModuleType | None:
 
 
 def _imported(kind: str, name: str, inner: str = "") -> ModuleType:
-    """Import a plug-in or a part of it; raise Impossible if a user's own cannot be imported."""
+    """Import a plug-in, or with `inner` a module in its folder, and return it.
+
+    Raises Impossible if a plug-in of the user's cannot be imported.
+    """
     module = f"replayer.{kind}.{_module(name)}{inner}"
     if not _is_own(kind, name):
         return lazy_import.load(module)
@@ -202,7 +212,7 @@ def _imported(kind: str, name: str, inner: str = "") -> ModuleType:
 
 
 def _folders(kind: str) -> list[Path]:
-    """Return the folders of a kind of plug-in, in the order in which they are searched."""
+    """Return the folders that are searched for plug-ins of a kind: the user's, then replayer's."""
     return [*own_plugins.folders(kind), _HERE.joinpath(*kind.split("."))]
 
 

@@ -98,7 +98,10 @@ def run(
 
 
 def _outputs(process: subprocess.Popen[str], timeout: float | None) -> tuple[str, str]:
-    """Return what a program printed; after `timeout` kill it, and the programs it started."""
+    """Return a program's output on stdout and on stderr, after it has ended.
+
+    On a timeout, or another error, the program is killed, with the programs that it started.
+    """
     try:
         return process.communicate(timeout=timeout)
     except BaseException:

@@ -147,9 +147,9 @@ def _count() -> None:
 def _nudge(number: int) -> None:
     """Send a signal to the main thread again until it has handled it.
 
-    The kernel may deliver the signal to another thread, e.g. while a program is started.  Then a
-    main thread that waits for a lock does not wake up: without the nudges it would wait on, and
-    ignore the request to stop.
+    The kernel may deliver the signal to another thread, for example while a program is started.
+    Then a main thread that waits for a lock does not wake up.  Without a second signal it would
+    wait on, and ignore the request to stop.
     """
     main = threading.main_thread().ident
     assert main is not None, "the main thread runs"

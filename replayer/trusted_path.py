@@ -302,7 +302,10 @@ def _a_link(path: Path) -> str:
 
 
 def _walked(path: Path) -> tuple[int, str]:
-    """Return a descriptor of a folder, and how another user could replace it ("" if none can)."""
+    """Open a folder; return its descriptor, and how another user could replace it.
+
+    The second is "" if no other user can.  For a user other than root it is not checked, and "".
+    """
     if os.geteuid() != 0:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), ""
     # The current folder may have been removed: ask for it only if it is needed.
@@ -332,7 +335,7 @@ def _walked(path: Path) -> tuple[int, str]:
 
 
 def _bear(links: int, path: Path) -> None:
-    """Raise OSError for more links than the kernel follows."""
+    """Raise OSError if `links`, the number of links on a path, is more than the kernel follows."""
     if links > _LINKS:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
@@ -344,7 +347,11 @@ def _instead(old: int, new: int) -> int:
 
 
 def _target(fd: int, shown: Path) -> Path | None:
-    """Return the target of a link, whose descriptor is `fd`; None if it is not a link."""
+    """Return the target of the link whose open descriptor is `fd`; None if it is not a link.
+
+    Raises Impossible for a link of a user that is not trusted.  `shown` is the path for the
+    message.
+    """
     about = os.fstat(fd)
     if not stat.S_ISLNK(about.st_mode):
         return None
@@ -372,7 +379,7 @@ def _others(fd: int, shown: Path) -> str:
 
 
 def _trusted(uid: int) -> bool:
-    """Return whether links and folders of a user are as trusted as root's own."""
+    """Return whether links and folders of the user `uid` are trusted like those of root."""
     return uid in {0, _unmapped()}
 
 

@@ -73,10 +73,11 @@ def _parse(
     endings: tuple[str, ...] = (),
     written: str | float | None = None,
 ) -> tuple[Decimal, Decimal]:
-    """Return the value in the base unit, and the factor of the unit in the text.
+    """Return the value of a text such as "8k" in the base unit, and the factor of its unit.
 
-    `wanted` describes the expected form, and `written` is the text to quote, in the sentence of the
-    Impossible that is raised for bad text.  `endings` are removed from the unit.
+    `units` has unit -> factor; `endings` are removed from the unit first.  Raises Impossible for
+    bad text.  In its message, `wanted` describes the expected form, and `written` is the text to
+    quote.
     """
     written = text if written is None else written
     parts = _WRITTEN.fullmatch(_plain(text))
@@ -177,7 +178,7 @@ def show_count(value: float) -> str:
 
 
 def show_rate(value: float) -> str:
-    """Return a rate with three digits, or whole from 100 on."""
+    """Return a rate as text: with three digits below 100, else as a whole number."""
     return show_count(round(value)) if value >= 100 else three(value)
 
 
@@ -187,7 +188,10 @@ def show_or_dash(value: Any, form: Callable[[Any], str]) -> str:
 
 
 def show(value: float, unit: str) -> str:
-    """Return a measured value with its unit, in the form that is usual for the unit."""
+    """Return a measured value with its unit as text, such as 1.50 GiB for a value in bytes.
+
+    `unit` is the unit of the value: bytes, s, bytes/s, 1/s or another one.
+    """
     if not math.isfinite(value):
         return str(value)
     if unit == "bytes":
@@ -215,7 +219,10 @@ def three(value: float) -> str:
 
 
 class NumberForm(NamedTuple):
-    """The name of a kind of number in a list of keys, and the function that formats it there."""
+    """The description of a kind of number for a list of keys: its name, and how it is printed.
+
+    `show` is the function that makes the text of such a number.
+    """
 
     name: str
     show: Callable[[float], str]

@@ -1,1 +1,5 @@
-"""The plan of boots: after each boot do the due step, then start the next kernel once."""
+"""A plan of boots: the machine restarts into one kernel after the other, with a run in each boot.
+
+A kernel is chosen for one boot only, so that the machine's default stays as it is. The run that is
+due at a boot is called its step.
+"""

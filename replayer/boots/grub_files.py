@@ -16,7 +16,10 @@ _READ_ONLY = ("btrfs", "zfs", "f2fs", "bcachefs", "squashfs", "iso9660", "overla
 
 
 def environment(system: System, editor: str, block: str) -> dict[str, str]:
-    """Return the variables of an environment block, as GRUB's tool lists them; {} without it."""
+    """Return name -> value of the variables in GRUB's environment block, the file `block`.
+
+    `editor` is the name of GRUB's tool that lists them. Returns {} if the file does not exist.
+    """
     path = system.path(block)
     if not path.exists():
         return {}
@@ -25,19 +28,21 @@ def environment(system: System, editor: str, block: str) -> dict[str, str]:
 
 
 def forget(system: System, editor: str, block: str) -> None:
-    """Remove the choice for the next boot, also if only the variable's name is left.
+    """Remove GRUB's choice for the next boot from the environment block, the file `block`.
 
-    GRUB may leave the name without a value. Its own menu treats that like no choice.
+    GRUB may leave the variable of the choice without a value, and its own menu treats that like no
+    choice. The variable is removed in this case, too. `editor` is the name of GRUB's tool.
     """
     if NEXT in environment(system, editor, block):
         system.call(editor, system.path(block), "unset", NEXT)
 
 
 def kept_for_ever(system: System, block: str) -> str:
-    """Return why GRUB cannot remove the choice for one boot after that boot; "" if it can.
+    """Return why GRUB would repeat a choice for one boot at every boot; "" if it would not.
 
-    If GRUB cannot write the environment block, the choice stays for ever, even if the chosen kernel
-    panics.
+    After a boot, GRUB must remove the choice from its environment block, the file `block`. It
+    cannot write that file on some file systems, on LVM, on an encrypted disk or on software RAID.
+    The choice would then stay for ever, even if the chosen kernel panics.
     """
     inside = system.path(block).resolve().relative_to(system.root.resolve())
     mount = system.host.mount_of(Path("/") / inside)
@@ -56,7 +61,10 @@ def kept_for_ever(system: System, block: str) -> str:
 
 
 def text(system: System, *paths: str) -> str:
-    """Return the text of the first of GRUB's menus that exists; raise ReplayerError without one."""
+    """Return the text of GRUB's menu: the first file of `paths` that exists and is not empty.
+
+    Raises ReplayerError if there is no such file.
+    """
     for path in paths:
         found = system.host.read(path)
         if found:

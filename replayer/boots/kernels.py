@@ -36,18 +36,18 @@ def release_of(image: str) -> str:
 
 
 def rescues(words: Sequence[str]) -> bool:
-    """Return whether these words of a command line start a kernel for repairs."""
+    """Return whether one of these words of a kernel's command line starts a rescue system."""
     return any(word in _RESCUE for word in words)
 
 
 def resolved(
     schedule: BootSchedule, entries: Iterable[KernelEntry], where: str
 ) -> Mapping[str, KernelEntry]:
-    """Return the installed entry of each kernel of a plan: planned name -> entry.
+    """Return kernel as the plan names it -> its installed entry, for each kernel of a plan.
 
-    If one release has several entries, the first is taken. `where` names the boot loader in errors.
-    Raises NotFound for a kernel that is not installed, Impossible if several releases fit one
-    kernel.
+    If one release has several entries, the first is taken. `where` is the boot loader's title for
+    error messages. Raises NotFound for a kernel that is not installed. Raises Impossible if several
+    installed releases fit one kernel of the plan.
     """
     first: dict[str, KernelEntry] = {}
     for entry in entries:

@@ -1,8 +1,9 @@
-"""The side of the machine under test in a plan by ssh: read a request, do it, print the answer.
+"""Answer the requests of `replayer boots --via ssh`, on the machine under test.
 
-The request is a line of JSON on stdin. The answer is a line of JSON on stdout, behind a mark,
-because a login shell may print lines before it. A step runs only as long as stdin is open, so that
-it ends when its driver ends.
+Another machine drives the plan of boots: its replayer, the driver, starts this program by ssh for
+each request. The request is a line of JSON on stdin. The answer is a line of JSON on stdout, after
+a mark, because a login shell may print lines before it. A step runs only as long as stdin is open,
+so that it ends when its driver ends.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ def answer(system: System) -> None:
 
 
 def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Store the plan and its files; return this machine's boot loader, default and kernels for it.
+    """Store the plan and its files; return the facts about this machine that the plan depends on.
 
-    Raises ReplayerError for a plan that this machine cannot do.
+    Among these are the boot loader, its default entry, and the installed kernel for each kernel of
+    the plan. Raises ReplayerError for a plan that this machine cannot do.
     """
     setup.permit(system)
     with _opened(request, make=True) as folder:
@@ -71,7 +73,12 @@ def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which kernel runs, whether it is the chosen one, and which words it was not given."""
+    """Return the facts about this boot, from which the driver judges whether the boot succeeded.
+
+    They are: the id of the boot, the kernel's release, whether it is the chosen kernel (None if not
+    known), whether the choice is still pending, and the words of the plan's kernel that are missing
+    on the command line.
+    """
     way = loaders.load(request["way"])
     return {
         "boot": system.boot,
@@ -83,14 +90,17 @@ def _look(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _choose(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose a kernel for one boot; the restart follows after the answer was printed."""
+    """Choose a kernel for the next boot only; return the command that restarts the machine.
+
+    The caller runs that command after it has printed the answer.
+    """
     way = loaders.load(request["way"])
     service.choose(system, way, request["release"], request["arguments"])
     return {"restarts": list(way.RESTART if system.systemd else service.plain(system))}
 
 
 def _step(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do the due step; return why it failed, "" if it did not."""
+    """Do the run that is due in this boot; return why it failed, "" if it did not."""
     service.settle(system)
     with _opened(request) as folder:
         words = [*setup.command(system), "step", str(folder.path / _PLAN)]
@@ -99,12 +109,15 @@ def _step(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _alone() -> bool:
-    """Return whether the driver is gone: stdin is readable only at its end."""
+    """Return whether the driver is gone.
+
+    It sends nothing after its request, so that stdin becomes readable only when it is closed.
+    """
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
 def _runs(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those runs of the plan that the driver does not have yet."""
+    """Return file name -> text of the plan's runs, without those that the request has as known."""
     with _opened(request) as folder:
         where = boot_plan.folder(folder.path / _PLAN)
         paths = [path for path in sorted(where.glob("*.json")) if path.name not in request["known"]]
@@ -112,7 +125,10 @@ def _runs(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _give(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Store runs that an earlier installation of this machine made."""
+    """Store runs that the driver sends, unless they are here.
+
+    They are from an earlier installation of this machine, whose disk was erased since.
+    """
     with _opened(request) as folder:
         name = boot_plan.folder(Path(_PLAN)).name
         with contextlib.suppress(FileExistsError):
@@ -126,9 +142,10 @@ def _give(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _end(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the choice for the next boot; return the default, and the command of a due restart.
+    """Remove the choice for the next boot; return the default entry, and a command to restart.
 
-    If the plan is done, its folder is removed, too.
+    The command is empty if the request asks for no restart. If the plan is done, its folder is
+    removed, too.
     """
     way = loaders.load(request["way"])
     way.clear(system)
@@ -154,7 +171,10 @@ _VERBS = {
 
 @contextlib.contextmanager
 def _opened(request: Mapping[str, Any], *, make: bool = False) -> Iterator[trusted_path.Folder]:
-    """Open the folder of a plan that another machine drives, in the folder of started plans."""
+    """Open the folder in which this machine keeps a plan that another machine drives.
+
+    With `make` the folder is made if it does not exist.
+    """
     name = _checked(request["plan"])
     with state.opened(make=make) as folder:
         if make:

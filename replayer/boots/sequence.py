@@ -1,8 +1,8 @@
-"""The next action after a boot: pure functions of the state and of an observation.
+"""The next action after a boot: pure functions of the saved state and of the facts about the boot.
 
-A boot that was asked for and came up is a turn of the plan. Any other boot is a failure with a
-reason. The plan ends after three failures, or after two boots into a kernel that was not chosen:
-such an error does not go away by itself, and a machine that restarts for ever is of no use.
+A boot into the chosen kernel is one turn of the plan. Any other boot is a failure with a reason.
+The plan ends after three failures, or after two boots into a kernel that was not chosen. Such an
+error does not go away by itself, and a machine that restarts for ever is of no use.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class Move(Enum):
 
 
 def arrived(state: BootsState, seen: BootObservation) -> tuple[BootsState, Move]:
-    """Return the state after a boot, with the outcome of the last attempt, and the next action."""
+    """Return the state after a boot, and the next action.
+
+    The state then has the boot's outcome, unless the next action is to do its run.
+    """
     last = state.last
     if last is None or last.outcome not in {"asked", "working"}:
         return state, Move.CHOOSE
@@ -64,30 +67,33 @@ def arrived(state: BootsState, seen: BootObservation) -> tuple[BootsState, Move]
 
 
 def asked(state: BootsState, attempt: Attempt) -> BootsState:
-    """Return the state with one more attempt, whose boot has not begun yet."""
+    """Return the state with one more attempt: a boot that has not begun yet."""
     return state.model_copy(update={"attempts": (*state.attempts, attempt)})
 
 
 def working(state: BootsState) -> BootsState:
-    """Return the state in which the step of the newest boot runs."""
+    """Return the state with the outcome `working` for the newest boot: its run is under way."""
     assert state.last is not None
     return _with(state, state.last.model_copy(update={"outcome": "working"}))
 
 
 def ended(state: BootsState, outcome: Outcome, reason: str, now: str) -> BootsState:
-    """Return the state in which the newest boot has ended, with its outcome."""
+    """Return the state with this outcome and reason for the newest boot, which ended at `now`."""
     assert state.last is not None
     update = {"outcome": outcome, "reason": reason, "ended": now}
     return _with(state, state.last.model_copy(update=update))
 
 
 def closed(state: BootsState, phase: str, reason: str) -> BootsState:
-    """Return the state of a plan that is over."""
+    """Return the state of a plan that is over; `phase` is `done` or `stopped`."""
     return state.model_copy(update={"phase": phase, "reason": reason})
 
 
 def enough(state: BootsState) -> str:
-    """Return why the plan must stop, "" if it may go on."""
+    """Return why the plan must stop, "" if it may go on.
+
+    It must stop after FAILURES boots that failed, or after WRONG boots into a wrong kernel.
+    """
     outcomes = Counter(attempt.outcome for attempt in state.attempts)
     last = next((one for one in reversed(state.attempts) if one.reason), None)
     why = f": {last.reason}" if last else ""
@@ -110,7 +116,7 @@ def _judged(last: Attempt, seen: BootObservation) -> tuple[Outcome, str]:
 
 
 def _another(last: Attempt, seen: BootObservation) -> tuple[Outcome, str]:
-    """Return outcome and reason of a boot in which another kernel came up than the chosen one."""
+    """Return the outcome and its reason for a boot into a kernel that is not the chosen one."""
     if seen.untaken:
         return "wrong", (
             f"{seen.release} came up, as the boot loader did not follow the choice of "
@@ -138,7 +144,10 @@ def _with(state: BootsState, attempt: Attempt) -> BootsState:
 
 
 def due(state: BootsState, done: int) -> tuple[int, str, str] | None:
-    """Return number, kernel and release of the turn after `done` turns; None after the last."""
+    """Return the turn (one boot of the plan) that follows `done` turns; None after the last.
+
+    It is a tuple: number of the turn from 1, kernel as the plan names it, installed release.
+    """
     if done >= len(state.schedule.order):
         return None
     kernel = state.schedule.order[done]

@@ -69,9 +69,10 @@ def run_service(system: System) -> None:
 
 
 def _gone_on(system: System, inner: Folder, current: BootsState) -> BootsState:
-    """Return the state after this boot's work: the next kernel is chosen, or the plan has ended.
+    """Do the work that is due in this boot, and choose the next kernel; return the new state.
 
-    An error stops the plan: the machine does not restart if the state cannot be saved first.
+    The state may also be that of a plan that has ended. After an error the plan stops: the machine
+    does not restart if the state cannot be saved first.
     """
     try:
         say = functools.partial(state.say, inner)
@@ -103,13 +104,17 @@ def _seen(system: System, current: BootsState) -> BootObservation:
 
 
 def missing_words(system: System, kernel: str) -> tuple[str, ...]:
-    """Return the words of a kernel of the plan that are not on this boot's command line."""
+    """Return the words of the plan's `kernel` that are not on the command line of this boot.
+
+    A kernel of a plan is a release, which such words may follow. They are meant for the command
+    line.
+    """
     words = boot_plan.target_of(kernel).words if kernel else ()
     return tuple(word for word in words if word not in system.arguments)
 
 
 def booted_as_chosen(system: System, way: BootLoader, release: str) -> bool | None:
-    """Return whether this boot is the one that was chosen for a release; None if not known."""
+    """Return whether this boot was chosen for the kernel `release`; None if that is unknown."""
     with contextlib.suppress(ReplayerError):
         entries = [entry for entry in way.entries(system) if entry.release == release]
         return way.booted_as_chosen(system, (entries or [KernelEntry(release, "")])[0])
@@ -142,7 +147,7 @@ def digest(plan: Path) -> str:
 
 @dataclass(frozen=True)
 class _ThisMachine:
-    """The machine on which this process runs: a BootedMachine."""
+    """The machine on which this process runs, for the loop in `turns`: a BootedMachine."""
 
     system: System
     inner: Folder
@@ -153,10 +158,10 @@ class _ThisMachine:
         return state.save(self.inner, current)
 
     def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
-        """Return number, kernel and release of the next turn; None after the last.
+        """Return the next turn (one boot of the plan), or None after the last.
 
-        If the plan has a job, the job names the kernel. Raises Stop if the plan does not have that
-        kernel.
+        It is a tuple: number of the turn, kernel as the plan names it, installed release. If the
+        plan has a job, the job names the kernel. Raises Stop if the plan does not have that kernel.
         """
         done = _done(current)
         if not current.schedule.job:
@@ -171,7 +176,7 @@ class _ThisMachine:
         return frozenset(_finished(current))
 
     def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
-        """Choose the kernel; raise Stop if that is not possible."""
+        """Choose the attempt's kernel for the next boot; raise Stop if that is not possible."""
         try:
             choose(self.system, loaders.load(current.way), attempt.release, arguments)
         except ReplayerError as error:
@@ -180,7 +185,7 @@ class _ThisMachine:
             ) from error
 
     def do_step(self, current: BootsState) -> str:
-        """Do the due step; return why it failed, or "".
+        """Do the run that is due in this boot; return why it failed, "" if it did not.
 
         Raises Stop if the plan file was changed or cannot be read, or if a disk is full.
         """
@@ -215,9 +220,10 @@ def performed(
     *,
     left: Callable[[], bool] = lambda: False,
 ) -> str:
-    """Run the due step to its end, or until `left()` is true; return why it failed, or "".
+    """Run the command of the due step to its end, or until `left()` is true; return why it failed.
 
-    The output of the step is kept in replayer's folder.
+    Returns "" if it did not fail. `turn` is the number of the boot in the plan. The output of the
+    command is kept in the folder `inner`; `folder` is its working folder.
     """
     output = inner.path / f"turn-{turn}.txt"
     inner.forget(output.name)
@@ -238,7 +244,7 @@ def performed(
 
 
 def _spacious(inner: Folder, current: BootsState) -> None:
-    """Raise Stop if a disk of the plan is full."""
+    """Raise Stop if the disk of the plan's state or of its runs has too little free space."""
     runs = boot_plan.folder(Path(current.plan))
     for folder in (inner.path, runs if runs.is_dir() else runs.parent):
         free = free_bytes(folder)
@@ -250,9 +256,10 @@ def _spacious(inner: Folder, current: BootsState) -> None:
 
 
 def chosen(system: System, inner: Folder, current: BootsState) -> BootsState:
-    """Record the next attempt and choose its kernel for one boot; end the plan after its last turn.
+    """Choose the plan's next kernel for one boot and save that; end the plan after its last turn.
 
-    Raises Stop if the plan has failed too often, or if the kernel cannot be chosen.
+    Returns the new state. Raises Stop if the plan has failed too often, or if the kernel cannot be
+    chosen.
     """
     say = functools.partial(state.say, inner)
     after = turns.choose_next(_ThisMachine(system, inner), current, system.boot, say)
@@ -262,7 +269,8 @@ def chosen(system: System, inner: Folder, current: BootsState) -> BootsState:
 def named_next(command: Sequence[str], plan: Path, folder: Path) -> str:
     """Return the kernel that a plan's job needs next, "" if the job is over.
 
-    Raises ReplayerError, with the job's own message, if the job fails.
+    A job is a command, such as `replayer bisect`, that names each next kernel itself. Raises
+    ReplayerError, with the job's own message, if the job fails.
     """
     said = shell.run((*command, "step", plan, "--next"), folder=folder, timeout=_NEXT_SECONDS)
     lines = [line for line in said.splitlines() if line.startswith(boot_plan.NEXT)]
@@ -270,7 +278,7 @@ def named_next(command: Sequence[str], plan: Path, folder: Path) -> str:
 
 
 def _done(current: BootsState) -> int:
-    """Return how many turns are done, which are those with a finished run.
+    """Return how many turns (boots of the plan) are done: those with a finished run.
 
     If the plan's file is not there, the number follows from the newest attempt.
     """
@@ -300,7 +308,7 @@ def choose(system: System, way: BootLoader, release: str, arguments: str) -> Non
 
 
 def restart(system: System, inner: Folder, current: BootsState) -> None:
-    """Restart the machine into the chosen kernel; stop the plan if that fails."""
+    """Restart the machine into the kernel that is chosen; end the plan if that fails."""
     try:
         way = loaders.load(current.way)
         system.call(*(way.RESTART if system.systemd else plain(system)))
@@ -312,5 +320,5 @@ def restart(system: System, inner: Folder, current: BootsState) -> None:
 
 
 def plain(system: System) -> tuple[str, ...]:
-    """Return the command that restarts the machine into its default."""
+    """Return the command for a normal restart, after which the machine runs its default kernel."""
     return ("systemctl", "reboot") if system.systemd else ("shutdown", "-r", "now")

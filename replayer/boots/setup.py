@@ -29,7 +29,11 @@ _PROGRAM = "usr/bin/replayer"
 
 @dataclass(frozen=True)
 class Intent:
-    """A plan that this machine can do by itself, with the boot loader and the installed kernels."""
+    """A checked plan that this machine can do by itself, with all that its start needs.
+
+    `way` is the name of the boot loader, `left` the number of boots that are left, and `then` the
+    user's command for the end of the plan.
+    """
 
     system: System
     plan: Path
@@ -87,7 +91,9 @@ def intent(
 ) -> Intent:
     """Return what a start of the plan will do; raise Impossible if the plan cannot be started.
 
-    `folders` are named in the plan's arguments: each boot waits until their disks are mounted.
+    `way` is the name of the boot loader, "" to choose it here. `then` is the user's command for the
+    end of the plan. `folders` are named in the plan's arguments: each boot waits until their disks
+    are mounted.
     """
     permit(system)
     path = trusted_path.real(plan)
@@ -109,14 +115,17 @@ def intent(
 
 
 def _boots_left(system: System, schedule: BootSchedule, path: Path) -> int:
-    """Return how many boots are left; for a plan with a job, 1 if it needs another boot, else 0."""
+    """Return how many boots are left; for a plan with a job, 1 if it needs another boot, else 0.
+
+    A job is a command, such as `replayer bisect`, that names each next kernel itself.
+    """
     if schedule.job:
         return int(bool(service.named_next(command(system), path, Path.cwd())))
     return len(schedule.order) - len(boot_plan.finished(schedule, boot_plan.runs(path)))
 
 
 def _own_folders() -> tuple[Path, ...]:
-    """Return the paths of this replayer, its environment and its Python."""
+    """Return the folders that replayer itself needs: its code, its environment and its Python."""
     return Path(__file__), Path(sys.executable), Path(os.path.realpath(sys.executable))
 
 
@@ -164,10 +173,11 @@ def _trusted(path: Path) -> BootSchedule:
 
 
 def installed(system: System, schedule: BootSchedule, name: str) -> dict[str, KernelEntry]:
-    """Return planned kernel -> installed entry, after a check whether each can be started.
+    """Return kernel as the plan names it -> its installed entry; check that each can be started.
 
-    Raises Impossible if a kernel is missing or refused, or if a choice for the next boot is
-    pending.
+    `name` is the name of the boot loader. Raises Impossible if a kernel is missing or refused, if
+    the loader cannot give a kernel the words that the plan wants, or if a kernel is already chosen
+    for the next boot.
     """
     way = loaders.load(name)
     with_words = [one for one in schedule.kernels if boot_plan.target_of(one).words]

@@ -61,9 +61,10 @@ class RemoteMachine:
     host: str
 
     def ask(self, verb: str, *, patience: float | None = _ANSWER_SECONDS, **request: Any) -> Any:
-        """Return the answer to a request; `patience` is in seconds, None waits without end.
+        """Send the request `verb` with its values to the machine, and return the answer.
 
-        Raises ReplayerError with the machine's own error, NoAnswer if no answer comes.
+        `patience` is the number of seconds to wait; None waits without end. Raises ReplayerError
+        with the machine's own error, and NoAnswer if no answer comes.
         """
         command = ssh.remote("boots remote", VARIABLE)
         process = shell.converse([*ssh.words(), *_ALIVE, "--", self.host, command])
@@ -118,7 +119,10 @@ def _last_words(process: shell.Conversation) -> str:
 
 @dataclass(frozen=True)
 class BootDriver:
-    """A plan on this machine, and the machine that does it: a BootedMachine."""
+    """A plan on this machine, and the other machine that does it; for the loop in `turns`.
+
+    It is a BootedMachine. `then` is the user's command for the end of the plan.
+    """
 
     machine: RemoteMachine
     plan: Path
@@ -129,14 +133,19 @@ class BootDriver:
 
     @property
     def name(self) -> str:
-        """Return the plan's name on the machine: a digest, as file names may be used twice."""
+        """Return the name of the plan's folder on the machine.
+
+        It has a digest of the plan, because two plans may have the same file name.
+        """
         digest = hashlib.sha256(self.plan.read_bytes()).hexdigest()
         return f"driven-{digest[:16]}"
 
     def begin(self, way: str) -> Any:
-        """Send the plan to the machine; return its answer: the loader, its default, the kernels.
+        """Send the plan to the machine, and return the facts that the machine answers.
 
-        Raises ReplayerError if the machine cannot do the plan.
+        `way` is the name of the boot loader to use, "" for the machine's choice. The answer has the
+        loader, its default entry and the kernels. Raises ReplayerError if the machine cannot do the
+        plan.
         """
         return self.machine.ask(
             "begin",
@@ -147,7 +156,11 @@ class BootDriver:
         )
 
     def lines(self, answer: Mapping[str, Any], left: int, time: str) -> Iterator[str]:
-        """Yield lines that describe what will be done."""
+        """Yield lines that describe what will be done.
+
+        `answer` is the answer of `begin`, `left` the number of boots that are left, and `time` a
+        sentence about the duration.
+        """
         yield f"plan      {self.plan}: {left} of {len(self.schedule.order)} boots are left"
         yield f"machine   {self.machine.host}, by ssh, which runs {answer['release']}"
         yield f"kernels   {', '.join(map(one_line, answer['kernels'].values()))}"
@@ -165,7 +178,10 @@ class BootDriver:
             )
 
     def follow(self, answer: Mapping[str, Any], say: Callable[[str], None]) -> BootsState:
-        """Do the plan to its end, printing a line for each event; return the last state."""
+        """Do the plan to its end, printing a line for each event; return the last state.
+
+        `answer` is the answer of `begin`. An error ends the plan: the state then has its reason.
+        """
         current = self._state(answer)
         self._give()
         reason, boot = "", str(answer["boot"])
@@ -195,7 +211,10 @@ class BootDriver:
         return current
 
     def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
-        """Fetch new runs; return number, kernel and release of the next turn, or None."""
+        """Fetch new runs, and return the next turn (one boot of the plan); None after the last.
+
+        It is a tuple: number of the turn, kernel as the plan names it, installed release.
+        """
         self._fetch()
         return sequence.due(current, len(self._finished()))
 
@@ -208,9 +227,9 @@ class BootDriver:
         self.machine.ask("choose", way=current.way, release=attempt.release, arguments=arguments)
 
     def _returned(self, current: BootsState) -> BootObservation:
-        """Wait until the machine answers from another boot, and return the facts about that boot.
+        """Wait until the machine answers from a new boot, and return the facts about that boot.
 
-        Raises NoAnswer after RETURN_SECONDS.
+        Raises NoAnswer if that takes longer than RETURN_SECONDS.
         """
         attempt = current.last
         assert attempt is not None
@@ -262,7 +281,10 @@ class BootDriver:
         return reason
 
     def _wait(self) -> None:
-        """Wait until a lost machine answers again; raise NoAnswer after RETURN_SECONDS."""
+        """Wait until a machine that gave no answer answers again.
+
+        Raises NoAnswer if that takes longer than RETURN_SECONDS.
+        """
         deadline = time.monotonic() + RETURN_SECONDS
         while True:
             try:
@@ -289,7 +311,10 @@ class BootDriver:
                 self.machine.ask("give", plan=self.name, runs={path.name: text})
 
     def _fetch(self) -> None:
-        """Put the machine's new runs into the plan's folder, each whole or not at all."""
+        """Copy the machine's new runs into the plan's folder.
+
+        Each file is written completely or not at all.
+        """
         known = [path.name for path in self._known()]
         answer = self.machine.ask("runs", plan=self.name, known=known)
         folder = boot_plan.folder(self.plan)
@@ -305,7 +330,11 @@ class BootDriver:
                     runs.replace(str(name), text)
 
     def _end(self, current: BootsState, *, restart: bool) -> str:
-        """Remove the choice for the next boot; return what is not as before, "" if nothing."""
+        """Remove the machine's choice for the next boot; return what is not as before the plan.
+
+        The result is part of a sentence, "" if all is as before. With `restart` the plan is done:
+        the machine then restarts into its default kernel if it was booted for the plan.
+        """
         restarts = restart and any(one.boot for one in current.attempts)
         try:
             answer = self.machine.ask(
@@ -343,7 +372,8 @@ def of(
 ) -> BootDriver:
     """Return the driver of a plan; raise Impossible for a host that ssh would read as an option.
 
-    `words` may name files of the plan's workload; those in the plan's folder are sent along.
+    `words` may name files of the plan's workload; those in the plan's folder are sent along. `then`
+    is the user's command for the end of the plan.
     """
     if not re.fullmatch(r"[A-Za-z0-9_][^\s]*", host):
         raise Impossible(f"{host!r} is not a host for ssh")

@@ -54,7 +54,10 @@ class Attempt(Noun):
 
 
 class BootsState(Noun):
-    """A plan that was started, and all of its boots."""
+    """The state of a plan that was started, with all of its boots.
+
+    `way` is the name of the boot loader, `then` the user's command for the end of the plan.
+    """
 
     format: int = FORMAT
     plan: str
@@ -87,7 +90,7 @@ class BootsState(Noun):
         return self.attempts[-1] if self.attempts else None
 
     def failures(self) -> int:
-        """Return how many boots failed."""
+        """Return how many boots failed, were cut short, or started a wrong kernel."""
         return sum(one.outcome in {"failed", "wrong", "cut"} for one in self.attempts)
 
 
@@ -123,7 +126,10 @@ def opened(*, make: bool = False) -> Iterator[trusted_path.Folder]:
 
 @contextlib.contextmanager
 def locked(inner: trusted_path.Folder) -> Iterator[None]:
-    """Hold the lock on the state; raise Busy while another replayer holds it."""
+    """Hold the lock on the plan's state in the `with` block.
+
+    Raises Busy if another replayer holds it.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(_LOCK, flags, _OWNER_ONLY, dir_fd=inner.fd)
     try:
@@ -180,7 +186,10 @@ _STOP = ": `replayer boots stop` takes back what a plan took"
 
 
 def save(inner: trusted_path.Folder, state: BootsState) -> BootsState:
-    """Write the state whole or not at all; it is on the disk on return."""
+    """Write the state to its file, completely or not at all, and return it.
+
+    It is on the disk when the function returns.
+    """
     inner.replace(_STATE, state.model_dump_json(indent=1) + "\n", _OWNER_ONLY)
     os.fsync(inner.fd)
     return state
@@ -199,7 +208,7 @@ def say(inner: trusted_path.Folder, words: str) -> None:
 
 
 def log(inner: trusted_path.Folder) -> str:
-    """Return the log, "" if there is none."""
+    """Return the text of the log of the plan, "" if there is none."""
     with contextlib.suppress(OSError, ValueError):
         return inner.read(LOG)
     return ""

@@ -55,7 +55,7 @@ class System:
 
     @property
     def systemd(self) -> bool:
-        """Return whether systemd is the first process."""
+        """Return whether systemd is the first process, so that it manages services and restarts."""
         return self.path(_MANAGER).is_dir()
 
     def path(self, path: str | Path) -> Path:

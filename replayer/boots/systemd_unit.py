@@ -82,9 +82,10 @@ def check(system: System) -> None:
 
 
 def install(system: System, plan: str, command: Sequence[str], mounts: Sequence[str] = ()) -> None:
-    """Make the service; it is started at each boot, after these mount points are mounted.
+    """Make the service that continues the plan, and let each boot start it.
 
-    Raises Impossible as `check` does, ReplayerError if systemctl fails; then no service stays.
+    `command` starts replayer. With systemd the service waits for the mount points `mounts`. Raises
+    Impossible as `check` does, and ReplayerError if systemctl fails; the service is then removed.
     """
     check(system)
     folder, name = _place(system)
@@ -134,7 +135,10 @@ def installed(system: System) -> bool:
 
 
 def kept(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the service gets: no secrets, only printable values."""
+    """Return the environment variables that the service gets, chosen from `variables`.
+
+    Only known names are kept, without secrets and without values that cannot be printed.
+    """
     return {
         name: value
         for name, value in sorted(variables.items())
@@ -183,7 +187,10 @@ def _hex(character: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word as systemd.syntax(7) quotes it; $ is special in commands only."""
+    """Return a word in quotes, as systemd.syntax(7) defines them.
+
+    A $ is not changed: it has a meaning only in the unit's commands.
+    """
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 

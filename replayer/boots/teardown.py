@@ -32,7 +32,10 @@ def end(
     phase: Literal["done", "stopped"],
     reason: str = "",
 ) -> BootsState:
-    """Restore the machine, save how the plan ended, and put the log next to the runs."""
+    """End the plan: restore the machine, save the state, and put the log next to the runs.
+
+    `phase` and `reason` describe the end. Returns the last state.
+    """
     remarks = [reason] if reason else []
     last = current.last
     if last is not None and last.outcome in {"asked", "working"}:
@@ -49,7 +52,10 @@ def end(
 
 
 def _given_back(system: System, current: BootsState) -> list[str]:
-    """Restore the machine; return a remark on each thing that is not as it was before the plan."""
+    """Remove the choice for the next boot and the service; return a remark on each failure.
+
+    There is also a remark if the machine's default entry is not the one from before the plan.
+    """
     remarks = []
     way = loaders.load(current.way)
     for give_back in (way.clear, systemd_unit.remove):
@@ -68,7 +74,7 @@ def _given_back(system: System, current: BootsState) -> list[str]:
 
 
 def restarts(system: System, current: BootsState) -> bool:
-    """Return whether the plan is done and the machine still runs a boot of it.
+    """Return whether the plan is done and the machine still runs a kernel that the plan started.
 
     The machine must then restart into its default kernel.
     """
@@ -77,7 +83,7 @@ def restarts(system: System, current: BootsState) -> bool:
 
 
 def then(system: System, inner: trusted_path.Folder, current: BootsState) -> None:
-    """Run the user's command for the end; report its failure in the log."""
+    """Run the user's command for the end of the plan, if there is one; log its failure."""
     if not current.then:
         return
     again = "1" if restarts(system, current) else ""
@@ -110,7 +116,10 @@ def _run_then(current: BootsState, **variables: str) -> None:
 
 
 def stop(system: System) -> str:
-    """Stop the started plan; return what was done; raise NotFound if none was started."""
+    """Stop the started plan, and return a sentence on what was done.
+
+    Raises NotFound if no plan was started.
+    """
     try:
         with state.opened() as inner:
             _interrupt(inner)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Stop(ReplayerError):
-    """The plan cannot go on; the text is the reason."""
+    """An error after which a plan of boots cannot go on; its text is the reason."""
 
 
 class BootedMachine(Protocol):
-    """The machine that does a plan: the actions that the loop needs of it."""
+    """The actions that the loop of a plan needs of the machine that restarts."""
 
     @property
     def title(self) -> str:
@@ -36,11 +36,14 @@ class BootedMachine(Protocol):
         ...
 
     def save(self, current: BootsState) -> BootsState:
-        """Return the state; save it first, if the boot of the machine ends this process."""
+        """Save the state if the next boot ends this process, and return the state."""
         ...
 
     def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
-        """Return the number, the kernel and the release of the next turn; None after the last."""
+        """Return the next turn (one boot of the plan); None after the last.
+
+        It is a tuple: number of the turn, kernel as the plan names it, installed release.
+        """
         ...
 
     def list_finished(self, current: BootsState) -> Collection[str]:
@@ -48,21 +51,21 @@ class BootedMachine(Protocol):
         ...
 
     def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
-        """Choose the kernel of an attempt for one boot, with these words on its command line."""
+        """Choose the attempt's kernel for one boot, with `arguments` as its command line."""
         ...
 
     def do_step(self, current: BootsState) -> str:
-        """Do the due step; return why it failed, "" if it did not."""
+        """Do the run that is due in this boot; return why it failed, "" if it did not."""
         ...
 
 
 def choose_next(
     machine: BootedMachine, current: BootsState, boot: str, say: Say
 ) -> BootsState | None:
-    """Record the next attempt and choose its kernel for one boot; return None after the last turn.
+    """Choose the plan's next kernel for one boot; return the state with the new attempt.
 
-    `boot` is the id of the boot in which the kernel is chosen.  Raises Stop if the plan has failed
-    too often.
+    Returns None after the last turn.  `boot` is the id of the boot that runs now.  Raises Stop if
+    the plan has failed too often.
     """
     enough = sequence.enough(current)
     if enough:
@@ -85,7 +88,10 @@ def choose_next(
 def judge(
     machine: BootedMachine, current: BootsState, seen: BootObservation, say: Say
 ) -> BootsState:
-    """Judge a boot, and do the step if the right kernel runs; return the state with the outcome."""
+    """Judge a boot by the facts in `seen`, and do its run if the right kernel runs.
+
+    Returns the state with the outcome.
+    """
     current, move = sequence.arrived(current, seen)
     machine.save(current)
     _report(current, seen, say)

@@ -1,8 +1,8 @@
 """The subcommands: one file each; the file's name is what the user types.
 
-A command module has a docstring (its first line is the help), `configure(parser)` and `run(args)`.
-`run` returns the exit status. A module is imported only when its command is used: `replayer --help`
-just reads the docstrings.
+A command module has a docstring, `configure(parser)` and `run(args)`. The docstring's first line is
+the help; `run` returns the exit status. A module is imported only when its command is used: for the
+list of commands, `replayer --help` reads the docstrings from the files.
 """
 
 import argparse
@@ -24,7 +24,7 @@ class Command(Protocol):
     def run(self, args: argparse.Namespace) -> int:
         """Run the command and return the exit status.
 
-        A ReplayerError that it raises is printed by the caller.
+        If it raises a ReplayerError, its caller prints the error.
         """
 
 

@@ -199,7 +199,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measure(args: argparse.Namespace, trial: Trial, expected: Sequence[Expectation]) -> TrialState:
-    """Make the runs of a trial that needs no reboot; return the trial's state at its end."""
+    """Make the runs of a trial that needs no reboot; return the trial's state at its end.
+
+    `expected` are the expected durations of one run of each variant, to print before the first run.
+    """
     state = ab_trial.found_again(trial) if args.resume else TrialState()
     if args.resume:
         say(f"{state.count()} runs of this trial were found in {trial.options.results}/")
@@ -288,7 +291,7 @@ def _trial(args: argparse.Namespace) -> Trial:
 def _named_apart(
     args: argparse.Namespace, first: Variant, second: Variant
 ) -> tuple[Variant, Variant]:
-    """Return both variants; raise Impossible if they are equal."""
+    """Return both variants unchanged; raise Impossible if both set exactly the same."""
     if (first.arguments, first.levels, first.switch) == (
         second.arguments,
         second.levels,
@@ -302,7 +305,7 @@ def _named_apart(
 
 
 def _name_kernels(args: argparse.Namespace, place: FactorPlace) -> bool:
-    """Return whether each run needs its own boot.
+    """Return whether each run needs its own boot, as a variant sets the kernel or its command line.
 
     If so, `args` is changed: a variant without a kernel gets the running kernel, and the path of a
     workload file becomes absolute. Raises Impossible for options that cannot be used with boots.
@@ -340,7 +343,10 @@ def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:
 
 
 def _foretell(trial: Trial, expected: Sequence[Expectation], say: Callable[[str], None]) -> None:
-    """Print each variant, what is switched for it, its command, and how long the trial takes."""
+    """Print each variant with its command and the machine's settings that change.
+
+    The last line is on the number of runs and the time that the trial takes.
+    """
     for letter, own in zip("AB", trial.variants, strict=True):
         say(f"{letter}: {own.label}")
         if own.switch:
@@ -353,7 +359,7 @@ def _foretell(trial: Trial, expected: Sequence[Expectation], say: Callable[[str]
 
 
 def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
-    """Return a sentence on the number of runs and the time that they take."""
+    """Return a sentence on the number of runs of a trial and the time that they take."""
     limits = trial.limits
     soonest = looks.first_look(
         max(1, *(one.leading for one in expected)), max(one.others for one in expected)
@@ -380,7 +386,7 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
 
 
 def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
-    """Print how the trial ended, then the comparison, which ends with the answer."""
+    """Print how the trial ended, then the comparison, whose last lines are the answer."""
     both = zip(trial.variants, state.runs, strict=True)
     first = [(own.arguments, runs[0]) for own, runs in both if runs]
     for sentence in shared_settings(first):
@@ -404,7 +410,8 @@ def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
 def _fail_if_worse(trial: Trial, compared: Comparison | None, least: float | None) -> None:
     """Raise Worse if B is worse than A in a leading metric, by at least the share `least`.
 
-    With `least` 0 the trial's threshold (--within) is used; with None nothing is checked.
+    Leading metrics are the main metrics of a step, by which runs are judged. With `least` 0 the
+    trial's threshold (--within) is used; with None nothing is checked.
     """
     if least is None or compared is None:
         return

@@ -1,6 +1,6 @@
 """Work for a replayer on another host, which starts this command by ssh; users never call it.
 
-It reads on stdin which replayer it works for, and ends when that host is gone.
+Its instructions arrive on stdin. It ends when the host that started it is gone.
 """
 
 from __future__ import annotations

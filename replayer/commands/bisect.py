@@ -145,9 +145,10 @@ def _measure(args: argparse.Namespace, search: CandidateSearch, state: SearchSta
 
 
 def _conclude(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> int:
-    """Print the finding; return 0, the exit status.
+    """Print the finding of the search; return the exit status 0.
 
-    Raises the error that ended the search early, or Impossible if both ends measure alike.
+    Raises the error that ended the search early. Raises Impossible if the first and the last
+    candidate do not differ.
     """
     if state.values:
         _tell(args, SearchAnswer.of_state(search, state))
@@ -284,7 +285,10 @@ def _version(name: str) -> list[tuple[int, str]]:
 
 
 def _job(args: argparse.Namespace, search: CandidateSearch) -> BootJob:
-    """Return the job with which each boot continues a search among kernels."""
+    """Return the description of a search among kernels for its plan of boots.
+
+    It has the kernels, and the command that continues the search after each boot.
+    """
     results = search.options.results.absolute()
     names = [candidate.name for candidate in search.candidates]
     words = ["bisect", args.workload, "--kernels", ",".join(names), "--runs", str(search.most)]
@@ -309,9 +313,10 @@ def name_next_boot(args: argparse.Namespace) -> str:
 
 
 def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None:
-    """Do one run if this boot has the kernel that is due.
+    """Do one run, if this boot has the kernel that is due.
 
-    `state.reason` then has the next boot, or why the search is over.
+    After that, `state.reason` is a sentence on the next kernel to boot, or on why the search is
+    over. If the run fails, `state.error` has its error.
     """
     job.write()
     names = [candidate.name for candidate in search.candidates]

@@ -107,7 +107,8 @@ def _start(args: argparse.Namespace) -> int:
 def _drive(args: argparse.Namespace, planned: BootSchedule, asked: argparse.Namespace) -> int:
     """Do the plan on another machine, over ssh; return 0 if the whole plan was done, else 1.
 
-    Without --yes it prints what would be done, and raises Impossible.
+    `planned` is the plan, and `asked` are the options of its runs. Without --yes it prints what
+    would be done, and raises Impossible.
     """
     how, host = args.via
     if planned.job:
@@ -139,7 +140,7 @@ def _say(words: str) -> None:
 
 
 def _folders(asked: argparse.Namespace) -> list[Path]:
-    """Return the folders that a run needs in addition to the plan's folder."""
+    """Return the folders that the plan's runs are given by --data-dir and --pg-bindir, if any."""
     return [folder.absolute() for folder in (asked.data_dir, asked.bindir) if folder is not None]
 
 

@@ -172,7 +172,7 @@ def _range(low: float, high: float) -> str:
 
 
 def _where(place: LogLocation, args: argparse.Namespace) -> list[str]:
-    """Return two lines to print: where the log is, and the command that converts it."""
+    """Return two lines to print: where the log is, and the command that converts the log."""
     if place.here is not None:
         return [f"log: {place.here}", _convert(str(_files(place)), place, args)]
     where = place.said or "where its messages go: its log file, systemd's journal or a container's"
@@ -216,9 +216,10 @@ def _capture(
 
 
 def _keep(args: argparse.Namespace, place: LogLocation, before: dict[span.Inode, int]) -> None:
-    """Copy what was logged meanwhile to --out, and print where the log is and how to convert it.
+    """Copy what was logged during the capture to --out; print where it is and how to convert it.
 
-    Nothing is copied without --out, or if the log files are not on this machine.
+    `before` has the size of each log file when the capture began. Nothing is copied without --out,
+    or if the log files are not on this machine.
     """
     if args.out is None:
         _print(_where(place, args))
@@ -238,7 +239,11 @@ def _wait(
     task: ProgressLine,
     told: Conversation,
 ) -> None:
-    """Wait until the time is over, or until the log's disk is nearly full."""
+    """Wait for `seconds`, or less if the log's disk is nearly full before that.
+
+    `task` shows the progress: the time, and the bytes that were logged. For this, `before` has the
+    size of each log file when the capture began.
+    """
     begin = time.monotonic()
     while (passed := time.monotonic() - begin) < seconds:
         logged = sum(piece.end - piece.begin for piece in span.written(place, before))

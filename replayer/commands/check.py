@@ -3,6 +3,9 @@
 Each check is a real attempt that does no harm; nothing is guessed. Files are opened but not
 written, caches are not dropped, and everything that is made for an attempt is removed.
 
+With --prove it tests an engine on a server: each of its SQL files, called verbs, and each property
+that its engine.toml claims.
+
 Exit status: 0, also if something is limited; 2 if `replayer run` itself is impossible here; with
 --prove 1 if a verb failed or a property was refuted.
 """
@@ -130,10 +133,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _prove(args: argparse.Namespace) -> int:
-    """Test every verb of an engine on a server, and print the proof or write it into a file.
+    """Test an engine on a server, and print the result (the proof) or write it into a file.
 
-    Returns 0, or 1 if a verb failed or a property of the engine was refuted. Raises Impossible if
-    the server cannot be used, or has a table with the name of the test's table.
+    Each SQL file of the engine, called a verb, is run, and each property that the engine's file
+    claims is checked. Returns 0, or 1 if a verb failed or a property was refuted. Raises Impossible
+    if the server cannot be used, or has a table with the name of the test's table.
     """
     from replayer.run import recovery  # noqa: PLC0415 - few checks prove an engine
     from replayer.run.checks import proof, prove  # noqa: PLC0415 - the same
@@ -171,9 +175,10 @@ def _prove(args: argparse.Namespace) -> int:
 
 
 def _proven(made: EngineProof) -> Iterator[RenderableType]:
-    """Yield the parts of a proof to print: the verdict, the properties, then every failed verb.
+    """Yield the parts of an engine's test to print.
 
-    Then come the properties that the engine's files mark as not verified, and missing rights.
+    In this order: the verdict, the properties of the engine, the verbs (SQL files) that failed, the
+    properties that its files mark as not verified, and the rights that the user lacks.
     """
     from replayer.run.checks import proof  # noqa: PLC0415 - few checks prove an engine
 
@@ -209,18 +214,19 @@ def _grid(rows: Iterable[tuple[str, str, str, str]]) -> Table:
 
 
 def _local(case: Case, url: str) -> list[PreflightLine]:
-    """Return the lines about this machine.
+    """Return the results of the checks of this machine, one line each.
 
-    With a URL none of them blocks a run: they are needs of a server that replayer starts here.
+    For a server at a URL none of them is marked as needed: only a server that replayer starts on
+    this machine needs them.
     """
     lines = [*preflight.lines(case)]
     return [line._replace(needed=False) for line in lines] if url else lines
 
 
 def _rights(url: str) -> Iterator[PreflightLine]:
-    """Yield a line for each right on a running server that not every user has.
+    """Yield a line for each special right of the database user that replayer can use on a server.
 
-    Raises Impossible if `url` is the name of an engine instead of a URL.
+    Without a URL it yields nothing. Raises Impossible if `url` is the name of an engine instead.
     """
     if not url:
         return
@@ -240,7 +246,7 @@ def _rights(url: str) -> Iterator[PreflightLine]:
 
 
 def _clients(args: argparse.Namespace) -> Sequence[PreflightLine]:
-    """Return the lines about the client hosts in --clients."""
+    """Return the results of the checks of the client hosts in --clients, one line each."""
     if not args.clients:
         return []
     from replayer.run.checks import host_check  # noqa: PLC0415 - few checks ask other hosts
@@ -261,7 +267,11 @@ def _as_json(case: Case, lines: Sequence[PreflightLine], *, possible: bool) -> s
 def _shown(
     case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine], url: str
 ) -> Iterator[RenderableType]:
-    """Yield the lines that block a run, those that are limited, names of the others, a verdict."""
+    """Yield the short form of the results of the checks, as parts to print.
+
+    First come the lines that make a run impossible, then those with something to improve. The names
+    of all other checks follow in one line. The verdict is last.
+    """
     yield Text(f"what this machine allows, with the data in {sanitize(case.data)}", style="bold")
     worth = [line for line in lines if line.answer is not _OK and line not in blocking]
     fine = [line for line in lines if line.answer is _OK]
@@ -283,7 +293,7 @@ def _shown(
 def _every(
     case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine], url: str
 ) -> Iterator[RenderableType]:
-    """Yield every line, in the order of the checks, and the verdict."""
+    """Yield the long form of the results of the checks: every line in order, and the verdict."""
     yield Text(f"what this machine allows, with the data in {sanitize(case.data)}", style="bold")
     yield Text("")
     yield _table(lines)

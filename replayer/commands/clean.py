@@ -2,7 +2,8 @@
 
 It lists what it will remove and asks. Leftovers of a killed run - a running server, a cgroup,
 reserved huge pages - are given back first. Things that a running replayer uses are not touched.
-With --engine it removes what replayer made on a server at a URL, by replayer's own list there.
+With --engine it removes what replayer made on a running server, from the list that replayer keeps
+in that database.
 """
 
 from __future__ import annotations
@@ -237,5 +238,5 @@ def _remove(path: Path) -> None:
 
 
 def _remove_home() -> None:
-    """Remove replayer's own folder if it is empty and replayer made it."""
+    """Remove the folder for replayer's data, if it is empty and replayer made it."""
     journal.leave()

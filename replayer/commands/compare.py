@@ -136,9 +136,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_engines(chosen: Chosen) -> list[Run]:
-    """Return the newest run of each side if there are three or more, all of different engines.
+    """Return the newest run of each side, if the sides are three or more and of different engines.
 
-    Otherwise it returns [].
+    Else it returns [].
     """
     runs = [max(side.runs, key=lambda run: run.started) for side in chosen.sides if side.runs]
     engines = {run.engine.name for run in runs if run.engine is not None}

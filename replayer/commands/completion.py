@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _stored(command: str) -> str:
-    """Return a shell command that runs `command` in the folder of results, without its errors."""
+    """Return a shell command that runs `command` in the results folder and hides its errors."""
     return f'(cd "${{REPLAYER_RESULTS:-results}}" && {{ {command}; }}) 2>/dev/null'
 
 
@@ -82,7 +82,10 @@ def _keys() -> list[str]:
 
 
 def _completer(action: argparse.Action) -> object:
-    """Return the `complete` attribute of an argument for shtab; None if it cannot be completed."""
+    """Return the way in which an argument is completed, as shtab expects it in `complete`.
+
+    shtab is the library that makes the script. Returns None if the argument cannot be completed.
+    """
     if str(action.metavar) in _STORED:
         return _looked_up(*_STORED[str(action.metavar)])
     wanted = _NAMES.get(str(action.metavar))
@@ -95,11 +98,12 @@ def _completer(action: argparse.Action) -> object:
 
 
 def _looked_up(name: str, command: str) -> dict[str, object]:
-    """Return the completion of an argument: the words that `command` prints at each Tab.
+    """Return the completion of an argument whose words the shell command `command` prints.
 
-    The result is the `complete` attribute for shtab.  The script gets a function called `name` for
-    each shell, which runs the command.  Without it, shtab would put the command into quoted text.
-    zsh and fish cannot read that if the command has quotes or parentheses.
+    The result is for the attribute `complete` that shtab reads. The script gets a function called
+    `name` for each shell, which runs the command at each Tab. Without this function, shtab would
+    put the command into quoted text. zsh and fish cannot read that if the command has quotes or
+    parentheses.
     """
     glued = "-S '' " if "=" in command.rsplit(maxsplit=1)[-1] else ""
     quoted = command.replace("\\", "\\\\").replace("'", "\\'")

@@ -183,7 +183,7 @@ def _configure_output(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan the experiment, do its runs, and print what they show."""
+    """Plan an experiment, do its runs, and print their result; return the exit status."""
     where = store.folder(args.results)
     if args.resume:
         folder = _resumed(args, where)
@@ -250,7 +250,10 @@ def _one_boot(args: argparse.Namespace, work: ExperimentWork, job: BootJob) -> i
 
 
 def _refuse_here(work: ExperimentWork) -> None:
-    """Raise Impossible if a factor needs boots and --switch is given: a boot undoes a switch."""
+    """Raise Impossible if a factor needs boots and --switch is given.
+
+    A boot undoes what the command of --switch has changed.
+    """
     if work.boots is not None and work.plan.switch:
         raise Impossible(
             "--switch and a factor that needs a boot are not measured together: what a command "
@@ -276,7 +279,10 @@ def _settled(work: ExperimentWork) -> Callable[[list[list[Run]]], bool]:
 
 
 def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
-    """Do the runs, and return those of all complete blocks."""
+    """Do the runs that are missing, and return the runs of all complete blocks.
+
+    A block has one run of each combination of the factors' levels.
+    """
     size = work.design.size
 
     def tell(done: RunDone) -> None:
@@ -299,7 +305,11 @@ def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
 
 
 def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]]) -> int:
-    """Print the answer and write its page; raise ReplayerError if there are too few blocks."""
+    """Print the answer of the experiment and write its page; return the exit status.
+
+    `blocks` are the runs of the complete blocks: each has one run of each combination. Raises
+    ReplayerError if there are too few blocks for an answer.
+    """
     plan, design, folder = work.plan, work.design, work.folder
     least = design.least_blocks()
     if len(blocks) < least:
@@ -349,7 +359,7 @@ def _resumed(args: argparse.Namespace, where: Path) -> Path:
 
 
 def _percent(text: str) -> float:
-    """Return the number of percents in `2%` or `2`; raise Impossible for other text."""
+    """Return the number in `2%` or `2` as 2.0; raise Impossible unless it is between 0 and 100."""
     with contextlib.suppress(ValueError):
         number = float(text.removesuffix("%"))
         if 0 < number < 100:
@@ -406,9 +416,9 @@ def _workload_of(run: Run) -> str:
 
 
 def _changed(sides: tuple[Side, ...], asked: Workload) -> tuple[str, ...]:
-    """Return a tuple with a sentence if a run of the sides did another version of the workload.
+    """Return a warning if a run of the two sides had another version of the workload than `asked`.
 
-    Otherwise it returns ().
+    The result is a tuple with one sentence, or ().
     """
     digest = workload.facts(asked).digest
     if all(run.workload.digest == digest for side in sides for run in side.runs):
@@ -441,7 +451,10 @@ def _sides(args: argparse.Namespace, where: Path) -> tuple[Side, Side]:
 
 
 def _order(args: argparse.Namespace, named: str) -> RunRequest:
-    """Return the request for one run of the workload; raise the error that the run would raise."""
+    """Return the request for one run of the workload `named`, with the options in `args`.
+
+    Raises the error with which `replayer run` would refuse the run.
+    """
     asked = workload.load(named, args.overrides, repeat=None, settings=args.settings)
     return build_request(asked, args.engine or "", bindir=args.bindir, data_dir=args.data_dir)
 
@@ -452,7 +465,10 @@ def _place(order: RunRequest) -> FactorPlace:
 
 
 def _planned_order(plan: ExperimentPlan) -> RunRequest:
-    """Return the request for one run of the plan; raise Impossible if the workload was changed."""
+    """Return the request for one run of an experiment, from its plan.
+
+    Raises Impossible if the workload was changed since the experiment began.
+    """
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     _configure_runs(parser)
     order = _order(parser.parse_args(plan.arguments), plan.workload)
@@ -465,7 +481,7 @@ def _planned_order(plan: ExperimentPlan) -> RunRequest:
 
 
 def _beginning(work: ExperimentWork, where: Path) -> str:
-    """Return a sentence on what will be done, and how long that takes at least."""
+    """Return a sentence on the experiment: its factors, its runs, and their least duration."""
     plan, design = work.plan, work.design
     least = design.least_blocks()
     runs = least * design.size
@@ -491,7 +507,11 @@ def _expected(plan: ExperimentPlan, where: Path) -> Expectation:
 
 
 def _forecast(work: ExperimentWork, where: Path) -> int:
-    """Print the commands of the fewest blocks, and what cannot be switched; return 0."""
+    """Print what an experiment would do at least, without doing it; return 0.
+
+    It prints the commands of the fewest runs that give an answer, and the factors that cannot be
+    switched here.
+    """
     for words in commands(work):
         show(words)
     for words in (

@@ -138,7 +138,10 @@ def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
 
 
 def _check_fact(fact: str, newest: Path) -> None:
-    """Raise NotFound, with the most similar fact, if the newest run does not have `fact`."""
+    """Raise NotFound if the newest run has no such fact; the message has the most similar one.
+
+    `newest` is the file of that run.
+    """
     from replayer.analysis.differences import environment  # noqa: PLC0415 - arrays, not needed for --help
 
     found = environment.resolve(fact, [store.load(newest)])
@@ -147,7 +150,10 @@ def _check_fact(fact: str, newest: Path) -> None:
 
 
 def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """Return the runs that are not of an experiment; all runs if --where has a tag."""
+    """Return the runs that do not belong to an experiment, as an experiment changes settings.
+
+    It returns all runs if --where has a tag.
+    """
     if any(condition.startswith("tag.") for condition in args.where):
         return list(runs)
     made = {tags[0]: [one for one in runs if set(tags) <= one.tags.keys()] for tags in _SWITCHED}

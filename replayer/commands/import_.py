@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(tool: str, source: ImportSource, label: str) -> ImportResult:
-    """Return the runs in a file, and the lines that cannot be read.
+    """Return the runs in a file that `tool` has written, and the lines that cannot be read.
 
-    Raises Impossible if the file is not of this tool; the error names tools that may have made it.
+    Raises Impossible if another tool has written the file; the error names tools that may have.
     """
     try:
         sheaf: ImportResult = registry.plugin("imports", tool).read(source, label)

@@ -1,6 +1,6 @@
 """List workloads, engines, plug-ins, stored runs and their metrics.
 
-Without KIND it prints a short list of all kinds except metrics and verbs.
+Without KIND it prints a short list of all kinds except metrics and verbs (SQL files of engines).
 """
 
 from __future__ import annotations
@@ -188,10 +188,10 @@ def _engines(*, details: bool) -> list[Entry]:
 
 
 def _engine(one: Engine, every: set[str]) -> Entry:
-    """Return the entry of an engine; `every` are the verbs of all engines.
+    """Return the facts about an engine to list; `every` are the names of all engines' verbs.
 
-    `missing` in the entry has the verbs that the engine lacks, except those of layouts that the
-    engine does not have either.
+    A verb is an SQL file of an engine. `missing` in the result has the verbs that the engine lacks,
+    except those for a layout of the data that the engine does not have.
     """
     has_url = not one.spec.server.guest
     since = {verb: one.since(verb) for verb in sorted(every)}
@@ -233,7 +233,7 @@ def _engine(one: Engine, every: set[str]) -> Entry:
 
 
 def _cannot_do(one: Engine) -> list[str]:
-    """Return the steps and commands that are skipped on an engine, each with the reason."""
+    """Return the names of the steps and commands that an engine cannot do, each with the reason."""
     reasons: dict[str, list[str]] = {}
     for name, needed in _NEEDED.items():
         if one.since(needed) is None and not (name == _COLD_AT_URL and one.spec.server.guest):
@@ -262,7 +262,11 @@ def _line(text: str) -> str:
 
 
 def _plugin(kind: str, name: str, *, details: bool) -> Entry:
-    """Return a plug-in's entry; import the plug-in, which may be slow, only if keys are needed."""
+    """Return the facts about a plug-in to list.
+
+    With `details`, a step or a probe also has the keys that it takes. Only these need an import of
+    the plug-in, which may be slow.
+    """
     text = registry.about(kind, name)
     entry: Entry = {"name": name, "about": text.partition("\n")[0].rstrip("."), "text": text}
     if details and kind in ("steps", "probes"):
@@ -320,7 +324,10 @@ def _details(entry: Entry) -> Iterator[RenderableType]:
 
 
 def _sentences(text: str) -> list[str]:
-    """Return the lines of a text, joined so that each ends with a sentence or a paragraph."""
+    """Return the lines of a text, after broken lines were joined again.
+
+    Each line of the result ends with a full stop or a colon, or at the end of a paragraph.
+    """
     sentences: list[str] = []
     for text_line in text.splitlines():
         if sentences and sentences[-1] and text_line and not sentences[-1].endswith((".", ":")):

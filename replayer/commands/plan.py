@@ -96,9 +96,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(words: list[str]) -> tuple[Workload, RunRequest]:
-    """Return the workload of a boot, and the request to run it.
+    """Return the workload and the request for the run that each boot of the plan does.
 
-    Raises Impossible now for what `replayer run` would refuse at the first boot.
+    `words` are the arguments of that run. Raises Impossible now for what `replayer run` would
+    refuse at the first boot.
     """
     asked = run_words.parse(words)
     taken = [

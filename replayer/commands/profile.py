@@ -101,7 +101,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _columns() -> str:
-    """Return a line for every column, with its unit and meaning."""
+    """Return a text with a line for every column of a profile, with its unit and meaning."""
     width = max(len(column.name) for column in profile.COLUMNS)
     return "\n".join(
         f"    {column.name:{width}}  {column.meaning}"

@@ -107,16 +107,19 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
 
 
 def _columns(args: argparse.Namespace) -> Columns:
-    """Return a function that chooses the columns of the runs' series to load; None to load all."""
+    """Return a function that chooses which columns of the time series of runs are loaded.
+
+    Columns that no asked report shows need not be read from the files. None loads all.
+    """
     if args.html or not (args.csv or args.markdown or args.text):
         return is_drawn
     return None if args.text else no_column
 
 
 def _compared(chosen: Chosen) -> tuple[Comparison | None, str]:
-    """Return the comparison of two groups, or None and the reason why there is none.
+    """Return (comparison, "") of the two groups; (None, reason) if they cannot be compared.
 
-    If there are not exactly two groups, nothing is compared: it returns None and "".
+    If not exactly two groups were chosen, it returns (None, "").
     """
     if len(chosen.sides) != 2:
         return None, ""

@@ -1,7 +1,8 @@
 """Run a workload and store its measurements.
 
-The default workload, demo, is the main job. It builds a columnstore-like table, flushes it, reads
-its files from a proven cold cache, and runs pgio-style sessions, cached and physical.
+The default workload is demo. It builds a table like that of a column store, and flushes it to disk.
+Then it reads the table's files, after a proof that no part of them is in memory. At last it runs
+sessions that read blocks as the tool pgio does, from memory and from disk.
 """
 
 from __future__ import annotations
@@ -249,7 +250,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _several(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the engines that the workload lists; () if the options choose an engine or a run."""
+    """Return the names of the engines that the workload lists, to run it on each of them.
+
+    Returns () if --engine, --resume or --pg-bindir is given, as these choose one engine or one run.
+    """
     if args.engine or args.resume or args.bindir:
         return ()
     workload = _workload(args, {})
@@ -297,9 +301,10 @@ def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
 
 
 def _run_one(args: argparse.Namespace, *, last: bool = True) -> Path | None:
-    """Run the workload on one engine; return the result's file, None if there is none.
+    """Run the workload on one engine; return the path of the result file, None if there is none.
 
-    `last` is False if another engine follows: then the live page is closed at the end.
+    `last` is False if another engine follows: then the live page in the browser is closed at the
+    end.
     """
     where = store.folder(args.results)
     asked = {key: getattr(args, key) for key in _STEP_KEYS}
@@ -343,9 +348,10 @@ def _workload(args: argparse.Namespace, probe: dict[str, Any]) -> Workload:
 
 
 def _resumed(args: argparse.Namespace, wanted: Placement, where: Path) -> tuple[Path, Run]:
-    """Return the file of the run that is to be resumed, and the run.
+    """Return the file of the run that --resume names, and the run.
 
-    Raises Impossible if other options contradict it, or if none of its steps is missing.
+    Raises Impossible if other options contradict it (`wanted` has some of them), or if none of its
+    steps is missing.
     """
     given = {
         "--set": args.overrides,
@@ -373,7 +379,10 @@ def _resumed(args: argparse.Namespace, wanted: Placement, where: Path) -> tuple[
 
 
 def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> None:
-    """Print what a run would do."""
+    """Print what a run would do, as text or as JSON; nothing is started.
+
+    `where` is the folder of earlier runs, by which durations are estimated.
+    """
     foreseen = forecast(order, [where])
     if as_json:
         print(json.dumps(foreseen.as_json(), indent=1, default=str))  # noqa: T201
@@ -383,7 +392,7 @@ def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> None:
 
 
 def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | None) -> None:
-    """Print the result's path on stderr, then the result on stdout: the answer comes last."""
+    """Print the result's path on stderr, then the result on stdout, the main finding last."""
     left = _left(run, args.engine or "")
     # For a run that measured nothing there is only the error that ends the program.
     lost = run.status is Status.FAILED and not any(s.status is Status.DONE for s in run.steps)
@@ -400,7 +409,10 @@ def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | Non
 
 
 def _left(run: Run, engine: str) -> str:
-    """Return a sentence on what replayer left on a server at a URL, and how to remove it, or ""."""
+    """Return a sentence on the data that replayer left on a running server, and how to remove it.
+
+    Returns "" if it left nothing there.
+    """
     if run.engine is None:
         return ""
     size, names = (run.engine.facts.get(key) for key in (leftovers.BYTES, leftovers.NAMES))

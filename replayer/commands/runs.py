@@ -146,7 +146,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _as_json(runs: list[StoredRun], others: list[Unreadable]) -> Iterator[str]:
-    """Yield the lines of one JSON object, with one run in each line."""
+    """Yield the text of one JSON object: the runs, one in each line, then the unreadable files."""
     listed = (
         {field: getattr(run, field) for field in _FIELDS} | {"state": run_listing.state(run)}
         for run in runs

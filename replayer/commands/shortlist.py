@@ -182,7 +182,10 @@ def _catalogue(args: argparse.Namespace) -> Catalogue:
 
 
 def _check(args: argparse.Namespace) -> int:
-    """Print whether past predictions held."""
+    """Print for each prediction that a run has tested whether it was right; return 0.
+
+    A prediction is a shortlist's answer to whether a database fits on a machine.
+    """
     if args.profiles or args.catalogues:
         raise Impossible("--check shows past predictions: it takes no profile and no catalogue")
     where = store.folder(args.results)

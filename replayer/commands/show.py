@@ -103,7 +103,7 @@ def _capture(path: Path, *, as_json: bool) -> int:
 
 
 def _verdict(stored: Run) -> None:
-    """Print the verdict of a run that sized a machine."""
+    """Print whether the database fits, for a run in which `replayer size` tested a machine."""
     from replayer.report.documents import sizing, speed  # noqa: PLC0415 - few runs have one
     from replayer.sizing.record import Sizing  # noqa: PLC0415 - few runs have one
     from replayer.sizing.verdict import judge  # noqa: PLC0415 - few runs have one

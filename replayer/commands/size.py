@@ -255,7 +255,7 @@ def _ordered(args: argparse.Namespace, *files: str) -> list[_Planned]:
 
 
 def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
-    """Return the plan of a profile: its request and its description."""
+    """Return the plan of the run by a profile: the request, and the description to print."""
     known = _profile(args, file)
     chosen = _shortlisted(args, file)
     wanted = _required(args, known)
@@ -311,7 +311,7 @@ def _stored_run(name: str, folder: Path) -> Run | None:
 
 
 def _shortlisted(args: argparse.Namespace, file: str) -> Prediction | None:
-    """Return the shortlist's prediction, or None, and set growth and headroom in `args`."""
+    """Return the prediction of --from-shortlist, or None; `args` gets its growth and headroom."""
     if args.from_shortlist is None:
         if args.machine is not None:
             raise Impossible("--machine names a row of a shortlist: give --from-shortlist FILE too")
@@ -342,7 +342,7 @@ def _shortlisted(args: argparse.Namespace, file: str) -> Prediction | None:
 
 
 def _with_prediction(record: Sizing, chosen: Prediction, known: ResourceProfile) -> Sizing:
-    """Return the record with the prediction, and judgements of limits that are not measured."""
+    """Return the record, with a shortlist's prediction and a judgement on each of its limits."""
     judged = [
         target.judge_limit(limit, record.requirement, known).model_copy(
             update={"title": f"{NAMED[limit.resource].title} of {chosen.machine}"}
@@ -362,8 +362,8 @@ def _with_prediction(record: Sizing, chosen: Prediction, known: ResourceProfile)
 def _as_far_as_needed(order: RunRequest, record: Sizing, why: Sequence[str]) -> RunRequest:
     """Return the request without steps that cannot change the verdict.
 
-    `why` are reasons known before the run why the database does not fit: with any, no step is left.
-    If there are none, the run ends as soon as its probes show one.
+    `why` are reasons, known before the run, for which the database does not fit. With any of them
+    no step is run. Without them the run ends as soon as its probes show such a reason.
     """
     if why:
         return replace(order, workload=order.workload.model_copy(update={"steps": ()}))
@@ -371,7 +371,7 @@ def _as_far_as_needed(order: RunRequest, record: Sizing, why: Sequence[str]) -> 
 
 
 def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
-    """Return the plan of a capture: a search for the highest speed that this machine sustains."""
+    """Return the plan of the run by a capture: it searches the highest speed that is sustained."""
     if args.from_shortlist is not None:
         raise Impossible("a shortlist is drawn up of profiles: size by the profile, not a capture")
     objective = None if args.slo is None else "" if args.slo == _NO_SLO else args.slo
@@ -434,14 +434,14 @@ def _end(tell: Callable[[Run], None], output: RunOutput, run: Run, path: Path | 
 
 
 def _with_headline(run: Run) -> Run:
-    """Return the run with the verdict as its headline, if the run has ended."""
+    """Return the run with its verdict as headline; a run that has not ended is not changed."""
     if run.status is Status.RUNNING:
         return run
     return run.model_copy(update={"headline": _judged(run).verdict.headline})
 
 
 def _required(args: argparse.Namespace, known: ResourceProfile) -> Requirement:
-    """Return what the profile requires, with the probes of its source if they are given."""
+    """Return the requirement of a profile, with the probes of the source if they are given."""
     wanted = requirement.of(
         known,
         growth=args.growth,

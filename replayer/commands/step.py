@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
 def _work(args: argparse.Namespace) -> int:
     """Run the command of the plan's job, which does the run of this boot; return the exit status.
 
-    With --next only the kernel to boot next is printed. As a job names a command to run, a plan of
-    another user is refused.
+    A job is a command, such as `replayer bisect`, that names each next kernel itself. With --next
+    only that kernel is printed. As a job names a command to run, a plan of another user is refused.
     """
     name, *words = boot_plan.load_own(args.plan).job
     command = registry.load("commands", name)

@@ -105,7 +105,7 @@ def _refuse_cut(current: Run) -> None:
 
 
 class _Screen:
-    """The lines and the progress on this terminal that show a run's events."""
+    """The output on this terminal about a run's events: printed lines, and the present progress."""
 
     def __init__(self, progress: Conversation) -> None:
         self._progress = progress
@@ -121,7 +121,10 @@ class _Screen:
             self._end(number)
 
     def catch_up(self, data: bytes) -> None:
-        """Show the steps that have ended by the events in `data`, and what is under way."""
+        """Show the state of a run that began earlier, from `data`: its events up to now, as bytes.
+
+        It prints a line for each step that has ended, and shows what is under way.
+        """
         for event in self._reader.feed(data):
             if isinstance(event, events.StepEnded):
                 self.end_step(event)
@@ -134,7 +137,7 @@ class _Screen:
             self._tasks[task.number][1].update(done=task.done, note=task.note)
 
     def show(self, data: bytes) -> None:
-        """Show the new events in `data`, which are bytes of the file of events."""
+        """Show the new events of the run; `data` are the new bytes of its file of events."""
         for event in self._reader.feed(data):
             match event:
                 case events.TaskBegin():

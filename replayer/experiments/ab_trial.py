@@ -75,7 +75,10 @@ class Trial:
         return replace(self.options, tags=(*self.options.tags, (TAG, self.name)))
 
     def order(self) -> Iterator[int]:
-        """Yield indexes of the variants without end: 0 and 1 in each block, in a random order."""
+        """Yield the index of the variant for each run, without end.
+
+        Each block of two runs has 0 and 1 once, in a random order.
+        """
         draw = random.Random(self.seed)  # noqa: S311 - an order, no secret
         while True:
             yield from draw.sample((0, 1), 2)
@@ -83,7 +86,11 @@ class Trial:
 
 @dataclass
 class TrialState:
-    """The runs of a trial so far, and the finding."""
+    """The runs of a trial so far, their comparison, and how the trial ended.
+
+    A look is a comparison of the runs so far, which may end the trial.  `looked` is the number of
+    looks.
+    """
 
     runs: tuple[list[Run], list[Run]] = field(default_factory=lambda: ([], []))
     spoilt: list[str] = field(default_factory=list)
@@ -105,11 +112,11 @@ class TrialState:
 
     @property
     def pairs(self) -> int:
-        """Return the number of runs of the side that has fewer."""
+        """Return the number of pairs of runs: the number of runs of the variant that has fewer."""
         return min(map(len, self.runs))
 
     def count(self) -> int:
-        """Return the number of runs that count."""
+        """Return the number of runs of both variants that count."""
         return sum(map(len, self.runs))
 
 
@@ -140,9 +147,10 @@ def perform(trial: Trial, state: TrialState, say: Callable[[str], None]) -> Tria
 
 
 def found_again(trial: Trial) -> TrialState:
-    """Return the state of an earlier trial of the same name, from its stored runs.
+    """Return the state of an interrupted trial of the same name, from its stored runs.
 
-    Unless each run needs a boot, runs of other boots do not count.
+    Runs that were made before the last boot of the machine do not count, unless each run needs a
+    boot.
     """
     state = TrialState()
     boot = Host().boot_id()
@@ -163,7 +171,7 @@ def found_again(trial: Trial) -> TrialState:
 
 
 def due(trial: Trial, state: TrialState) -> int | None:
-    """Return the index of the variant to boot next.
+    """Return the index (0 or 1) of the variant to boot next.
 
     Returns None if the trial is over; `state.reason` then has the reason.
     """
@@ -174,13 +182,20 @@ def due(trial: Trial, state: TrialState) -> int | None:
 
 
 def perform_one(trial: Trial, state: TrialState, which: int, say: Callable[[str], None]) -> None:
-    """Make one run of the variant `which` in this boot; raise ReplayerError if it fails."""
+    """Make one run of the variant with the index `which` (0 or 1) in this boot.
+
+    Raises ReplayerError if the run fails.
+    """
     _one_run(trial, state, which, say)
     state.looked = 0
 
 
 def _next(state: TrialState, order: Iterator[int]) -> int:
-    """Return the index of the variant to run next: that with fewer runs, or the next of `order`."""
+    """Return the index of the variant to run next, and take one index from `order`.
+
+    The variant with fewer runs is next.  If both have the same number, it is the index from
+    `order`.
+    """
     sizes = [len(side) for side in state.runs]
     which = next(order)
     if sizes[0] != sizes[1]:
@@ -189,7 +204,10 @@ def _next(state: TrialState, order: Iterator[int]) -> int:
 
 
 def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], None]) -> None:
-    """Run a variant until one run counts; a run that other programs disturbed is done again."""
+    """Run the variant with the index `which` until one of its runs counts.
+
+    A run that other programs on the machine disturbed is done again, unless that happens too often.
+    """
     variant = trial.variants[which]
     counts = False
     while not counts:
@@ -206,9 +224,10 @@ def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], N
 
 
 def _take(state: TrialState, which: int, run: Run) -> tuple[str, bool]:
-    """Add a run to the state; return how other programs disturbed it, and whether it counts.
+    """Judge whether a run counts, and add it to the state if it does.
 
-    The first is "" if they did not disturb it.
+    Returns how other programs disturbed the run ("" if they did not), and whether it counts.  A
+    disturbed run counts if it comes after RETRIES disturbed ones: the machine then counts as busy.
     """
     why = neighbours.spoilt(run)
     counts = not why or state.busy or state.attempts >= RETRIES
@@ -231,9 +250,10 @@ def _wait(trial: Trial, say: Callable[[str], None]) -> None:
 def _line(
     state: TrialState, variant: Variant, run: Run, why: str, *, again: bool, first: bool
 ) -> str:
-    """Return one line about a run: its number, its variant, and its first leading metric.
+    """Return one line about a run: its number, its variant, and its main metric.
 
-    `first` is True for the first disturbed run that counts.
+    `why` is how other programs disturbed the run, or "".  `again` is True if it is therefore done
+    again.  `first` is True for the first disturbed run that counts.
     """
     line = f"run {state.count() + again}, {variant.label}: {_figure(run)}, {state.took:.0f} s"
     if not why:
@@ -245,7 +265,10 @@ def _line(
 
 
 def _figure(run: Run) -> str:
-    """Return the first leading metric of a run with its value; the run's status if it has none."""
+    """Return name and value of a run's first leading metric; the run's status if it has none.
+
+    Leading metrics are the main metrics of a step, by which runs are judged.
+    """
     for step in run.steps:
         names = leading(step.measurements)
         for one in step.measurements:
@@ -255,7 +278,12 @@ def _figure(run: Run) -> str:
 
 
 def _take_up(trial: Trial, state: TrialState) -> None:
-    """Count the looks that an interrupted trial has had at its runs, and look at these runs now."""
+    """Set the state of an interrupted trial as if its runs had just been made.
+
+    A look is a comparison of the runs so far, which may end the trial.  The looks that were due at
+    earlier numbers of runs are counted, as each makes a false alarm more likely.  If both variants
+    have the same number of runs, a look at these runs follows.
+    """
     if not state.pairs:
         return
     state.look_at = _first_look(trial, state)
@@ -278,7 +306,7 @@ def _compared(trial: Trial, state: TrialState) -> Comparison:
 
 
 def sides_of(trial: Trial, state: TrialState) -> tuple[Side, Side]:
-    """Return both sides with their runs, for a comparison and its page."""
+    """Return the two variants as named groups with their runs, for a comparison and its page."""
     first, second = (
         Side(variant.label, tuple(runs))
         for variant, runs in zip(trial.variants, state.runs, strict=True)
@@ -287,9 +315,11 @@ def sides_of(trial: Trial, state: TrialState) -> tuple[Side, Side]:
 
 
 def look(trial: Trial, state: TrialState, *, late: bool) -> None:
-    """Compare the sides if a look is due; set `state.reason` if the trial is over.
+    """Compare both sides if a comparison is due now; set `state.reason` if the trial is over.
 
-    `late` is True if there is no time for another run.
+    The trial is over if the difference is settled, or if no further run will be made.  `late` is
+    True if there is no time for another run.  Raises Impossible if the time is over before both
+    sides have a run.
     """
     limits = trial.limits
     pairs = state.pairs

@@ -38,9 +38,10 @@ class Share(Noun):
 class Effect(Noun):
     """The effect of a factor, or the interaction of two, on one metric.
 
-    The effect of a factor is the change from its first to its second level, at the mean of the
-    other factors.  An interaction is the further change when both factors are at their second
-    levels: the change that the two single effects do not add up to.
+    The effect of a factor is the change of the metric from the factor's first to its second level.
+    It is an average over the levels of the other factors.  An interaction is the further change
+    when both factors are at their second levels: the change that the two single effects do not add
+    up to.
     """
 
     factors: tuple[str, ...]
@@ -64,12 +65,15 @@ class Effect(Noun):
 
     @property
     def title(self) -> str:
-        """Return the factor's name, or that of an interaction, such as `a x b or c x d`."""
+        """Return the name of the factor, or of the interaction of two factors, such as `a x b`.
+
+        If the design cannot separate several interactions, all of them are named: `a x b or c x d`.
+        """
         return " or ".join(" x ".join(names) for names in (self.factors, *self.aliases))
 
 
 class Explained(Noun):
-    """The difference of two sides in one metric, and how much of it the factors explain.
+    """The difference of two groups of runs in one metric, and how much of it the factors explain.
 
     `gap` is the difference, `together` what all factors explain, and `left` what they do not.
     """
@@ -108,7 +112,7 @@ class ExperimentAnswer(Noun):
     """Sentences on settings whose factors had no effect, as a step sets them itself."""
 
     def of_metric(self, metric: str) -> tuple[Effect, ...]:
-        """Return the effects on one metric."""
+        """Return the effects of all factors and interactions on one metric."""
         return tuple(effect for effect in self.effects if effect.metric == metric)
 
 
@@ -118,7 +122,11 @@ def analyse(
     blocks: Sequence[Sequence[Run]],
     unreached: tuple[str, ...] = (),
 ) -> ExperimentAnswer:
-    """Return what complete blocks of runs show; raise Impossible if no metric can be judged."""
+    """Return the findings from the runs of complete blocks: each has one run of each combination.
+
+    `unreached` are sentences on settings that no run got, because a step sets them itself.  Raises
+    Impossible if no metric can be judged.
+    """
     metrics, values, notes = _values(plan, blocks)
     names = [name_metric(key) for key in metrics]
     table = estimate_effects(design, values, names)
@@ -145,14 +153,18 @@ def analyse(
 
 
 def check_metrics(plan: ExperimentPlan, run: Run) -> None:
-    """Raise Impossible if a run has none of the metrics that the plan judges."""
+    """Raise Impossible if a run has no usable value of any metric that the plan judges."""
     _values(plan, [[run]])
 
 
 def _values(
     plan: ExperimentPlan, blocks: Sequence[Sequence[Run]]
 ) -> tuple[dict[Key, Measurement], Floats, list[str]]:
-    """Return the judged metrics, their values (blocks x combinations x metrics), and remarks."""
+    """Return the metrics to judge, their values, and remarks on metrics that are left out.
+
+    The array of values has the shape blocks x combinations x metrics.  A metric is left out if it
+    is missing, or not above zero, in one of the runs.  Raises Impossible if none is left.
+    """
     samples = [Samples.of(Side("", (run,)), Unit.RUN) for block in blocks for run in block]
     kinds = {key: kind for one in samples for key, kind in one.kinds.items()}
     wanted = _chosen(plan.metrics, kinds, samples)
@@ -176,9 +188,11 @@ def _values(
 def _chosen(
     patterns: Sequence[str], kinds: dict[Key, Measurement], samples: Sequence[Samples]
 ) -> list[Key]:
-    """Return the metrics that match a pattern, in the order of the steps.
+    """Return the (step, metric) pairs to judge, in the order of the steps.
 
-    Without patterns it returns the leading metrics.  Raises Impossible if no metric matches.
+    These match one of the `patterns`, which may have wildcards.  Without patterns they are the
+    leading metrics: the main metrics of each step.  A metric of which neither more nor less is
+    better is never judged.  Raises Impossible if no metric matches.
     """
     judged = [key for key, kind in kinds.items() if kind.better is not Better.NEITHER]
     if not patterns:
@@ -217,10 +231,11 @@ def _effect(one: EffectEstimate, kind: Measurement, within: float, *, mixed: boo
 
 
 def _explained(plan: ExperimentPlan, table: EffectTable, metric: str) -> Explained:
-    """Return how much of a difference of the sides all factors explain together, and the rest.
+    """Return how much of the difference of two sides all factors explain together, and the rest.
 
-    When all factors go from their first to their second levels, the metric's logarithm changes by
-    the sum of the main effects: an interaction of two factors adds the same at both ends.
+    `metric` is the metric to judge.  When all factors go from their first to their second levels,
+    the metric's logarithm changes by the sum of the main effects: an interaction of two factors
+    adds the same at both ends.
     """
     gap = plan.gaps[metric]
     mains = [one for one in table.of_metric(metric) if not one.term.interaction]
@@ -254,7 +269,11 @@ def _cells(
     values: Floats,
     names: Sequence[str],
 ) -> list[Cell]:
-    """Return the geometric means at the four pairs of levels of each interaction that was shown."""
+    """Return mean values that show the interactions, for each interaction with a clear effect.
+
+    There are four for each: one for each pair of levels of the two factors.  Each is the geometric
+    mean of the metric in the runs with these levels.
+    """
     levels = {one.name: (one.first, one.second) for one in plan.factors}
     cells = []
     for effect in effects:

@@ -45,7 +45,11 @@ _WEIGHTS /= _WEIGHTS.sum()
 
 @dataclass(frozen=True)
 class Bisection:
-    """The measurements so far, as the number and the sum of the logarithms of each candidate."""
+    """The measurements so far: for each candidate their number, and the sum of their logarithms.
+
+    A candidate is one of the ordered things among which the first that differs is searched.
+    `squares` is the sum of the squares of all logarithms.
+    """
 
     candidates: int
     counts: tuple[int, ...] = ()
@@ -60,7 +64,7 @@ class Bisection:
             object.__setattr__(self, "sums", (0.0,) * self.candidates)
 
     def with_value(self, candidate: int, value: float) -> "Bisection":
-        """Return the bisection with one more value, above 0, of the candidate with this index."""
+        """Return a copy with one more measured value, above 0, of the candidate with this index."""
         origin = self.origin if any(self.counts) else math.log(value)
         log = math.log(value) - origin
         counts, sums = list(self.counts), list(self.sums)
@@ -111,7 +115,11 @@ class Bisection:
 
 @dataclass(frozen=True)
 class Posterior:
-    """The probabilities of all answers, and for each place the change and the noise."""
+    """The probabilities of all answers of the search, after the measurements so far.
+
+    An answer is the place of the change (the first candidate that differs), or that there is no
+    change.  For each place there are also the estimated size of the change and of the noise.
+    """
 
     chances: Floats
     """For each candidate from the second on: the chance that the change is there."""
@@ -130,37 +138,46 @@ class Posterior:
 
     @property
     def best(self) -> int:
-        """Return the most likely place, as the index of the first candidate after the change."""
+        """Return the index of the candidate that is most probably the first after the change."""
         return int(self.chances.argmax()) + 1
 
     @property
     def chance(self) -> float:
-        """Return the probability of the most likely place."""
+        """Return the probability, from 0 to 1, of the most probable place of the change."""
         return float(self.chances.max())
 
     @property
     def is_settled(self) -> bool:
-        """Return whether one place is probable enough to be the answer."""
+        """Return whether the most probable place of the change has the probability SURE or more."""
         return self.chance >= SURE
 
     @property
     def shift(self) -> float:
-        """Return the change of the logarithm, averaged over the places."""
+        """Return the estimated change of the logarithm of the measured value.
+
+        It is the mean of the estimates for all places, weighted with their probabilities.
+        """
         return float(self.chances @ self.shifts / max(self.chances.sum(), 1e-300))
 
     @property
     def noise(self) -> float:
-        """Return the noise of one measurement of the logarithm, averaged over the places."""
+        """Return the estimated standard deviation of the logarithm of one measured value.
+
+        It is the mean of the estimates for all places, weighted with their probabilities.
+        """
         return float(self.chances @ self.noises / max(self.chances.sum(), 1e-300))
 
     def left(self) -> list[int]:
-        """Return the fewest places that have 95 percent probability together, as sorted indexes."""
+        """Return the indexes of the candidates that may be the first after the change, sorted.
+
+        They are the fewest whose probabilities add up to 95 percent.
+        """
         order = np.argsort(-self.chances)
         share = self.chances[order].cumsum() / max(self.chances.sum(), 1e-300)
         return sorted(int(place) + 1 for place in order[: int(np.searchsorted(share, SURE)) + 1])
 
     def is_after(self) -> Floats:
-        """Return for each candidate the chance that it is not before the change."""
+        """Return for each candidate the probability that the change is at it or before it."""
         shares: Floats = np.append(0.0, self.chances.cumsum()) / max(self.chances.sum(), 1e-300)
         return shares
 
@@ -194,10 +211,11 @@ def choose(bisection: Bisection, posterior: Posterior) -> int:
 
 
 def expected(posterior: Posterior, candidate: int) -> float:
-    """Return the bits that one measurement of a candidate is expected to give about the answer.
+    """Return how much information, in bits, one measurement of a candidate is expected to give.
 
-    That is the entropy of the measurement, less the entropy that it would have if the answer were
-    known.  A part of the bits about the two levels is added.
+    That is information about the answer: the entropy of the measurement, less the entropy that it
+    would have if the answer were known.  To this is added a part of the information about the two
+    levels, before and after the change.
     """
     places = len(posterior.chances)
     is_after = np.append(np.arange(1, places + 1) <= candidate, False)
@@ -217,7 +235,7 @@ def expected(posterior: Posterior, candidate: int) -> float:
 
 
 def are_alike(bisection: Bisection, posterior: Posterior) -> bool:
-    """Return whether the first and the last candidate count as equal.
+    """Return whether the first and the last candidate count as equal: there is no change to find.
 
     Both must have been measured at least ENDS times.  The probability that nothing changed between
     them must be at least 80 percent.
@@ -228,10 +246,12 @@ def are_alike(bisection: Bisection, posterior: Posterior) -> bool:
 
 
 def information(after: Sequence[float] | Floats, distance: float) -> Floats:
-    """Return the bits that a measurement gives about the question which of two levels it has.
+    """Return the bits of information that a measurement gives on whether it is after the change.
 
-    `after` are the chances of the second level; the levels are `distance` times the noise apart.
-    That is the mutual information of a bit and of the same bit after a channel with normal noise.
+    `after` are the probabilities, before the measurement, that it is; the result has one value for
+    each.  `distance` is the difference of the two levels, divided by the noise.  In terms of
+    information theory, the result is the mutual information of a bit and of the same bit after a
+    channel with normal noise.
     """
     chances = np.asarray(after, np.float64)[:, None]
     inside = np.clip(chances, 1e-12, 1 - 1e-12)
@@ -246,17 +266,20 @@ def information(after: Sequence[float] | Floats, distance: float) -> Floats:
 
 
 def least(candidates: int, distance: float) -> float:
-    """Return the fewest measurements, on average, that can find a change among candidates.
+    """Return the fewest measurements, on average, with which any method can find the change.
 
-    `distance` is the change of the level, divided by the noise.  Even with known levels and noise
-    no method can do better: this is the bits of the answer, divided by the capacity of a
-    measurement (C. E. Shannon, 1948).
+    `candidates` is the number of candidates, and `distance` the change of the level, divided by the
+    noise.  The result is the bits of the answer, divided by the most bits that one measurement can
+    give (C. E. Shannon, 1948).  It holds even if levels and noise are known.
     """
     return math.log2(candidates - 1) / float(information([0.5], distance)[0])
 
 
 def _entropy(odds: Floats) -> Floats:
-    """Return the entropy, in bits, of a bit with these logarithms of its odds."""
+    """Return the entropy, in bits, of yes-or-no questions.
+
+    `odds` has for each the logarithm of the odds of yes.
+    """
     size = np.abs(odds)
     tail = np.exp(-size)
     bits: Floats = (np.log1p(tail) + size * tail / (1 + tail)) / math.log(2)

@@ -1,4 +1,4 @@
-"""Runs that need a boot each: which boot is due, and the plan that lets the machine do them alone.
+"""Runs that need a boot each: which kernel is due, and a plan with which the machine does them all.
 
 An experiment over kernels or their command lines does one run at each boot.  The plan of boots
 names the command that continues the experiment.  `replayer boots` runs that command after each
@@ -48,7 +48,10 @@ class BootJob:
         return boot_plan.of_job(self.kernels, self.words, self.arguments)
 
     def is_here(self, host: Host, kernel: str, used: Sequence[str]) -> bool:
-        """Return whether this boot has the kernel that is due, and its id is not in `used`."""
+        """Return whether this boot has the kernel for the next run, and was not used for another.
+
+        `kernel` is the due kernel as a plan of boots names it, and `used` are the ids of boots.
+        """
         release, line = host.read("proc/sys/kernel/osrelease"), host.read("proc/cmdline")
         return (
             boot_plan.planned(self._schedule(), release, line) == kernel
@@ -56,7 +59,7 @@ class BootJob:
         )
 
     def what_next(self, kernel: str) -> str:
-        """Return a sentence on which kernel to boot next, and which command to run then."""
+        """Return a sentence for the user: boot `kernel`, then run the command that it names."""
         return (
             f"next: boot {kernel}, then `replayer step {self.path}`; `replayer boots start "
             f"{self.path} --yes` lets the machine do all boots alone"

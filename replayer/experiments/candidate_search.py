@@ -49,7 +49,10 @@ class CommitBuild:
     """The folder for the clones, one for each commit that is measured; they are kept."""
 
     def place(self, commit: str) -> Path:
-        """Return the folder of a commit's clone; it depends on the command that builds it, too."""
+        """Return the folder for the clone in which a commit is built.
+
+        Its name has a digest of the build command: another command gets another folder.
+        """
         command = hashlib.sha256(self.command.encode()).hexdigest()[:8]
         return self.folder / f"{commit[:12]}-{command}"
 
@@ -117,7 +120,11 @@ class CandidateSearch:
 
 @dataclass
 class SearchState:
-    """The measurements so far, and how the search ended."""
+    """The measurements so far, and how the search ended.
+
+    `boots` are the ids of the boots that had a run, `made` the number of runs of this process, and
+    `reason` a sentence on why the search is over.
+    """
 
     state: Bisection
     metric: str = ""
@@ -146,7 +153,10 @@ class SearchState:
 
     @property
     def knows_noise(self) -> bool:
-        """Return whether both ends were measured twice; until then the noise is only assumed."""
+        """Return whether the noise was measured: both ends of the list have at least two runs.
+
+        Until then it is only assumed.
+        """
         return min(self.state.counts[0], self.state.counts[-1]) >= bisection.ENDS
 
     @property
@@ -156,25 +166,28 @@ class SearchState:
 
     @property
     def is_worse(self) -> bool | None:
-        """Return whether the change is for the worse; None for a metric without a direction."""
+        """Return whether the change makes the metric worse.
+
+        Returns None for a metric of which neither more nor less is better.
+        """
         if self.better is Better.NEITHER:
             return None
         return (self.change > 0) is (self.better is Better.LESS)
 
 
 def with_own_data(candidates: Sequence[SearchCandidate], folder: Path) -> list[SearchCandidate]:
-    """Return the candidates, each with a data folder below `folder` if they cannot share one."""
+    """Return the candidates; if they cannot share a data folder, each gets one below `folder`."""
     variants = variant.with_own_data([one.variant for one in candidates], folder)
     return [replace(one, variant=own) for one, own in zip(candidates, variants, strict=True)]
 
 
 def begin(search: CandidateSearch) -> SearchState:
-    """Return the state before the first run."""
+    """Return the state of a search before its first run."""
     return SearchState(Bisection(len(search.candidates)), metric=search.metric)
 
 
 def take_up(search: CandidateSearch, state: SearchState) -> None:
-    """Add the stored runs of the same search to the state."""
+    """Add the stored runs of an earlier search with the same name to the state."""
     names = [candidate.name for candidate in search.candidates]
     known: set[object] = set()
     for entry in store.runs(search.runs_folder):
@@ -226,7 +239,10 @@ def perform(search: CandidateSearch, state: SearchState, say: Callable[[str], No
 def measure_one(
     search: CandidateSearch, state: SearchState, number: int, say: Callable[[str], None]
 ) -> str:
-    """Measure a candidate once, add it to the state, and return a line about it."""
+    """Measure the candidate with the index `number` once; return a line about the run.
+
+    The measurement is added to the state.
+    """
     candidate = search.candidates[number]
     if search.build is not None and candidate.commit:
         search.build.perform(candidate.commit)
@@ -262,7 +278,8 @@ def _standing(search: CandidateSearch, posterior: Posterior) -> str:
 def _value(path: Path, metric: str) -> MeasuredValue:
     """Return the value of the metric with this name in a stored run.
 
-    The name "" stands for the run's first leading metric.
+    The name "" stands for the run's first leading metric: the main metric of a step. Raises
+    NotFound if the run does not have the metric.
     """
     leading = measured_runs.leading_values(path)
     if not metric and leading:
@@ -274,7 +291,10 @@ def _value(path: Path, metric: str) -> MeasuredValue:
 
 
 def commits(repository: Path, wanted: str) -> list[str]:
-    """Return the commits of GOOD..BAD, the good one first; raise Impossible if there are none."""
+    """Return the commits of the range GOOD..BAD, the good one first.
+
+    Raises Impossible if git cannot list them, or if `wanted` is not such a range.
+    """
     good, sign, bad = wanted.partition("..")
     if not (good and sign and bad):
         raise Impossible(f"--over {wanted!r} must be GOOD..BAD for --git, such as v6.12..v6.13")
@@ -288,5 +308,5 @@ def commits(repository: Path, wanted: str) -> list[str]:
 
 
 def fill(template: str, level: str) -> str:
-    """Return a text with {} replaced by a level, quoted as a shell word."""
+    """Return a command with each {} replaced by `level`, which is quoted for the shell."""
     return template.replace("{}", shlex.quote(level))

@@ -52,7 +52,7 @@ class Term:
 
     @property
     def interaction(self) -> bool:
-        """Return whether the term is an interaction of two factors."""
+        """Return whether the term is an interaction of two factors, not the effect of one."""
         return len(self.factors) > 1
 
     @property
@@ -66,7 +66,7 @@ class Term:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FactorialDesign:
-    """The runs of one block of an experiment.
+    """The runs of one block of an experiment: one of each combination of the factors' levels.
 
     `levels` has a row for each combination and a column for each factor: -1 is the first level of
     the factor, and 1 the second.  `dear` are the factors that are expensive to switch, and so
@@ -86,8 +86,8 @@ class FactorialDesign:
     def plots(self) -> Places:
         """Return for each combination the number, from 0, of its whole plot.
 
-        A whole plot is the runs with the same levels of all `dear` factors.  Without such factors
-        each run is a plot of its own.
+        A whole plot is the group of runs with the same levels of all `dear` factors, which are
+        expensive to switch.  Without such factors each run is a plot alone.
         """
         if not self.dear:
             return np.arange(self.size)
@@ -96,13 +96,16 @@ class FactorialDesign:
         return np.asarray(plots, np.int64).reshape(-1)
 
     def column(self, names: Sequence[str]) -> Floats:
-        """Return the product of factors' columns: -1 or 1 for each combination."""
+        """Return the product of the columns of these factors: -1 or 1 for each combination.
+
+        For two factors it is the column of their interaction.
+        """
         chosen = [self.factors.index(name) for name in names]
         product: Floats = np.prod(self.levels[:, chosen], axis=1).astype(np.float64)
         return product
 
     def terms(self) -> list[Term]:
-        """Return the main effects, then the interactions of two factors.
+        """Return the effects that the design can estimate: first of each factor, then interactions.
 
         Interactions with the same column, or its negative, are one term with aliases.
         """
@@ -118,18 +121,20 @@ class FactorialDesign:
         return [*terms, *(Term(pairs[0], tuple(pairs[1:])) for _, pairs in groups)]
 
     def partly_aliased(self) -> bool:
-        """Return whether the columns of some interactions are correlated without being equal.
+        """Return whether some interactions cannot be separated completely.
 
-        That is so in designs by Plackett and Burman.
+        Their columns are correlated without being equal.  That is so in designs by Plackett and
+        Burman.
         """
         columns = [self.column(term.factors) for term in self.terms() if term.interaction]
         products = [abs(float(a @ b)) / self.size for a, b in combinations(columns, 2)]
         return any(_EQUAL < product < 1 - _EQUAL for product in products)
 
     def draw_order(self, seed: int, block: int) -> list[int]:
-        """Return the rows of a block's runs in a random order.
+        """Return the combinations (as rows of the design) of a block in a random order.
 
-        The whole plots are shuffled, and the runs within each of them.
+        Runs with the same levels of the factors that are expensive to switch stay together.  These
+        groups are shuffled, and the runs within each.
         """
         random = np.random.default_rng([seed, block])
         plots = self.plots()
@@ -137,7 +142,10 @@ class FactorialDesign:
         return [int(row) for row in np.lexsort((random.random(self.size), first[plots]))]
 
     def least_blocks(self) -> int:
-        """Return the fewest blocks from which intervals can be computed."""
+        """Return the fewest blocks from which intervals can be computed.
+
+        A block is one run of each combination.
+        """
         plots = len(np.unique(self.plots()))
         return max(2, 1 + -(-_LEAST_FREE // (plots - 1)))
 

@@ -1,16 +1,17 @@
 """Effects of factors and their interactions, with 95 percent intervals that hold for all of them.
 
-Values are taken as logarithms, so that an effect is a ratio.  The error is pure: it comes from the
-differences between blocks of one combination's value, after the mean of each block was subtracted.
-With whole plots it has two parts, between plots and within them.  The error of an effect has a
-share of both parts: of the first as far as the effect's column differs between plots, of the second
-as far as the column differs within them.
+Values are taken as logarithms, so that an effect is a ratio.  The error comes from the repetitions:
+from the differences between blocks of one combination's value, after the mean of each block was
+subtracted.  A whole plot is a group of runs with the same levels of the factors that are expensive
+to switch.  With whole plots the error has two parts, between plots and within them.  The error of
+an effect has a share of both parts: of the first as far as the effect's column differs between
+plots, of the second as far as the column differs within them.
 
 The width of the intervals comes from permutations (ter Braak 1992): the residuals are exchanged
 within each block, whole plots with whole plots and runs within their plot, for all metrics
-together; the largest studentised effect of all terms and metrics is kept (max-statistic).  As few
-blocks have few different permutations, the width is never less than that of Student's t, corrected
-for the number of terms (Sidak).
+together.  Of each permutation the largest effect of all terms and metrics, in standard errors, is
+kept (max-statistic).  As few blocks have few different permutations, the width is never less than
+that of Student's t, corrected for the number of terms (Sidak).
 """
 
 from __future__ import annotations
@@ -60,17 +61,20 @@ class EffectEstimate:
 
     @property
     def named(self) -> bool:
-        """Return whether the interval excludes 0: then the term was shown to change the metric."""
+        """Return whether the effect was shown: its interval does not contain 0."""
         return self.low > 0 or self.high < 0
 
     def settled(self, within: float) -> bool:
-        """Return whether half of the interval's width is at most `within`, a share such as 0.02."""
+        """Return whether the effect is known well enough: half of its interval is at most `within`.
+
+        `within` is a share, such as 0.02.
+        """
         return (self.high - self.low) / 2 <= math.log1p(within)
 
 
 @dataclass(frozen=True, slots=True)
 class EffectTable:
-    """The estimates of an experiment, and the numbers of blocks and runs that they come from."""
+    """The estimated effects of an experiment, and the number of its blocks and of its runs."""
 
     estimates: tuple[EffectEstimate, ...]
     blocks: int
@@ -83,14 +87,18 @@ class EffectTable:
         return tuple(one for one in self.estimates if one.metric == metric)
 
     def settled(self, within: float) -> bool:
-        """Return whether every main effect is settled."""
+        """Return whether the effect of each factor is known well enough.
+
+        That is: half of its interval is at most `within`, a share such as 0.02.
+        """
         return all(one.settled(within) for one in self.estimates if not one.term.interaction)
 
     def blocks_to_settle(self, within: float) -> int:
-        """Return how many blocks are needed until all main effects are settled.
+        """Return how many blocks are needed until the effect of each factor is settled.
 
-        The spread is taken as constant: the width of an interval then shrinks with the square root
-        of the number of blocks.
+        That is: half of its interval is at most `within`, a share such as 0.02.  The spread is
+        taken as constant: the width of an interval then shrinks with the square root of the number
+        of blocks.
         """
         widest = max((e.high - e.low) / 2 for e in self.estimates if not e.term.interaction)
         wanted = self.blocks * (widest / math.log1p(within)) ** 2
@@ -100,7 +108,10 @@ class EffectTable:
 def estimate_effects(
     design: FactorialDesign, values: Floats, metrics: Sequence[str]
 ) -> EffectTable:
-    """Return the effects of all terms; `values` are positive: blocks x combinations x metrics."""
+    """Return the estimated effects of all terms (factors and interactions) on all metrics.
+
+    `values` are above 0, in an array of the shape blocks x combinations x metrics.
+    """
     logs = np.log(values)
     logs -= logs.mean(axis=1, keepdims=True)
     spread = _Spread(design)
@@ -127,7 +138,11 @@ def estimate_effects(
 
 
 class _Spread:
-    """The pure error of a design's values, between whole plots and within them."""
+    """The random error of an experiment's values, as a sum of two parts.
+
+    One part is between whole plots (groups of runs with the same levels of the factors that are
+    expensive to switch), the other between the runs of a plot.
+    """
 
     def __init__(self, design: FactorialDesign) -> None:
         plots = design.plots()
@@ -139,9 +154,11 @@ class _Spread:
         """The degrees of freedom of each block: between whole plots, and within them."""
 
     def studentise(self, contrasts: Floats, logs: Floats) -> tuple[Floats, Floats]:
-        """Return effects and their standard errors, of the shape draws x terms x metrics.
+        """Return the effects and their standard errors, two arrays of draws x terms x metrics.
 
-        `contrasts` is combinations x terms, and `logs` draws x blocks x combinations x metrics.
+        `logs` are logarithms of values: draws x blocks x combinations x metrics.  A draw is one
+        permutation of them.  `contrasts` (combinations x terms) are the weights with which the
+        values of the combinations add up to each effect.
         """
         means = logs.mean(axis=1)
         effects: Floats = np.einsum("nt,dnm->dtm", contrasts, means)
@@ -159,12 +176,20 @@ class _Spread:
         return effects, errors
 
     def _parts(self, contrasts: Floats) -> tuple[Floats, Floats]:
-        """Return the squared length of each contrast between whole plots, and within them."""
+        """Return by how much each of the two parts of the error counts in the error of each effect.
+
+        Each result has one weight for each column of `contrasts`: the squared length of what
+        differs between whole plots, and of what differs within them.
+        """
         whole = self.between @ contrasts
         return (whole**2).sum(axis=0), ((contrasts - whole) ** 2).sum(axis=0)
 
     def student(self, blocks: int, terms: int) -> float:
-        """Return the half width of `terms` intervals by Student's t, in standard errors."""
+        """Return half the width, in standard errors, of intervals that hold for all effects.
+
+        It follows from Student's t distribution, from the number of blocks and from `terms`, the
+        number of effects.
+        """
         level = 1 - (1 - LEVEL) ** (1 / terms)
         return float(load("scipy.stats").t.ppf(1 - level / 2, self._freedom(blocks)))
 
@@ -179,7 +204,8 @@ class _Spread:
     def exchange(self, blocks: int, draws: int) -> Places:
         """Return random permutations of the runs of each block: draws x blocks x combinations.
 
-        Whole plots of the same size are exchanged, and runs within their plot.
+        The values are indexes of runs.  Whole plots of the same size change places with each other,
+        and the runs of a plot among themselves.
         """
         random = np.random.default_rng(_SEED)
         sizes = np.bincount(self.plots)
@@ -194,7 +220,11 @@ class _Spread:
 
 
 def _permuted_maxima(spread: _Spread, contrasts: Floats, logs: Floats) -> Floats:
-    """Return the largest studentised effect of all terms and metrics, for each permutation."""
+    """Return for each random permutation the largest effect, in standard errors, of all terms.
+
+    All metrics are considered together.  `contrasts` and `logs` are as in `studentise`, without
+    draws.
+    """
     rest = logs - logs.mean(axis=0)
     blocks = len(logs)
     maxima = []
@@ -217,10 +247,11 @@ class _Fit:
     width: float
 
     def separate(self, contrasts: Floats) -> Floats:
-        """Return contrasts that separate interactions whose columns are correlated.
+        """Return weights with which interactions with correlated columns are estimated separately.
 
-        The strongest interaction is fitted first, then the strongest of the others next to it, and
-        so on, as long as the strongest one differs from 0.
+        `contrasts` are the weights for an estimate of each interaction alone.  The strongest
+        interaction is fitted first, then the strongest of the others together with it, and so on,
+        as long as the strongest one clearly differs from 0.
         """
         shown: list[int] = []
         pending = [i for i, term in enumerate(self.terms) if term.interaction]
@@ -236,7 +267,11 @@ class _Fit:
         return contrasts
 
     def _refit(self, contrasts: Floats, shown: list[int], pending: Sequence[int]) -> Floats:
-        """Return contrasts that fit all `shown` interactions, and each `pending` one with them."""
+        """Return `contrasts` with new weights for the interactions in `shown` and in `pending`.
+
+        Those in `shown` are fitted together.  Each in `pending` is fitted together with all `shown`
+        ones.
+        """
         fitted = contrasts.copy()
         fitted[:, shown] = 2 * np.linalg.pinv(self.columns[:, shown]).T
         for i in pending:

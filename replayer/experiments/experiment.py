@@ -66,13 +66,13 @@ class TwoLevels(Noun):
     """True if the factor is expensive to switch, and so changes seldom within a block."""
 
     def word(self, sign: int) -> str:
-        """Return the word of a variant that sets the factor's first (-1) or second (1) level."""
+        """Return the word of a variant's text that sets the first (-1) or the second (1) level."""
         level = self.first if sign < 0 else self.second
         return shlex.quote(level if self.name == SWITCH else f"{self.name}={level}")
 
 
 class SidesGap(Noun):
-    """A difference of two stored sides that an experiment is to explain, for one metric.
+    """The difference of two groups of stored runs in one metric, which an experiment is to explain.
 
     `value` is the difference of logarithms, `error` its standard error, None if that is not known,
     and `free` the degrees of freedom.
@@ -115,17 +115,23 @@ class ExperimentPlan(Noun):
     """Seconds after which no further boot begins, if each run needs one."""
 
     def design(self) -> FactorialDesign:
-        """Return the combinations of one block."""
+        """Return the design: the combinations of levels that each block of the experiment runs."""
         names = [factor.name for factor in self.factors]
         return build_design(names, [one.name for one in self.factors if one.seldom])
 
     def back(self) -> str:
-        """Return the command that undoes the switching; "" if no command switches anything."""
+        """Return the command that undoes the switching of --switch; "" if the plan has no --switch.
+
+        Without --switch-back it is the command of --switch with the first level.
+        """
         firsts = [one.first for one in self.factors if one.name == SWITCH]
         return (self.switch_back or fill_switch(self.switch, firsts[0])) if firsts else ""
 
     def text(self, design: FactorialDesign, row: int) -> str:
-        """Return the text of the variant for a combination, which is a row of the design."""
+        """Return the text of the variant for a combination, as `replayer ab` takes it.
+
+        `row` is the number of the combination in the design.
+        """
         signs = design.levels[row]
         return " ".join(
             factor.word(int(sign)) for factor, sign in zip(self.factors, signs, strict=True)
@@ -134,7 +140,8 @@ class ExperimentPlan(Noun):
     def variants(self, design: FactorialDesign, place: FactorPlace) -> tuple[Variant, ...]:
         """Return the variants of all combinations; raise Impossible for a level that cannot be set.
 
-        If the runs have --data-dir and cannot share their data, each has a folder below that one.
+        If the runs have --data-dir, and variants cannot share their data, each gets a folder below
+        that one.
         """
         variants = tuple(
             parse_variant(
@@ -241,7 +248,10 @@ class ExperimentRuns:
 
     @classmethod
     def of_folder(cls, folder: Path, plan: ExperimentPlan) -> ExperimentRuns:
-        """Return the finished runs of this experiment in a folder, without refused ones."""
+        """Return the finished runs of this experiment in a folder.
+
+        Runs that were marked as not counting, such as disturbed ones, are left out.
+        """
         found: dict[tuple[int, int], Run] = {}
         for entry in store.runs(folder):
             if isinstance(entry, store.Unreadable) or entry.status != Status.DONE.value:
@@ -256,7 +266,10 @@ class ExperimentRuns:
         return cls(found)
 
     def blocks(self, size: int) -> list[list[Run]]:
-        """Return the runs of each complete block, in the order of the combinations."""
+        """Return the runs of each complete block, in the order of the combinations.
+
+        `size` is the number of combinations.
+        """
         numbers = sorted({block for block, _ in self.runs})
         return [
             [self.runs[block, row] for row in range(size)]
@@ -294,7 +307,7 @@ class ExperimentWork:
 
     @property
     def boots(self) -> BootJob | None:
-        """Return the job with which each boot continues; None if the runs need no boots."""
+        """Return the data for the experiment's plan of boots; None if its runs need no boots."""
         kernels = dict.fromkeys(map(self.kernel_of, range(len(self.variants))))
         if "" in kernels:
             return None
@@ -317,14 +330,18 @@ class ExperimentWork:
         return self.boots.runs if self.boots is not None else self.folder
 
     def done(self) -> ExperimentRuns:
-        """Return the runs that are done."""
+        """Return the runs of this experiment that are stored in its folder."""
         return ExperimentRuns.of_folder(self.runs_folder, self.plan)
 
     @classmethod
     def of_plan(
         cls, plan: ExperimentPlan, folder: Path, place: FactorPlace, wait_quiet: float = 0.0
     ) -> ExperimentWork:
-        """Return the work of a plan; raise Impossible for a level that cannot be set here."""
+        """Return the plan with the design and the variants that follow from it.
+
+        Raises Impossible for a level that cannot be set on this machine.  `wait_quiet` is the
+        number of seconds to wait for a quiet machine before a run; 0 does not wait.
+        """
         design = plan.design()
         return cls(plan, design, plan.variants(design, place), folder, place, wait_quiet)
 
@@ -371,12 +388,13 @@ def perform(
     seconds: float | None,
     on_run: Callable[[RunDone], None],
 ) -> list[list[Run]]:
-    """Do the missing runs, block by block, until these are enough; return the complete blocks.
+    """Do the runs that are missing, block by block; return the runs of the complete blocks.
 
-    After each block `over` is called with all complete blocks, and returns whether they are enough.
-    By the mean time of a run so far, no run begins that would end after `seconds`; nor does such a
-    block after the fewest blocks.  `on_run` is called after each run.  Raises ReplayerError if a
-    run fails twice.
+    A block is one run of each combination.  After each block `over` gets all complete blocks; the
+    work is done when it returns True.  `over` is first called after the fewest blocks for a result.
+    By the mean time of a run so far, no run begins that would end after `seconds`.  Once there are
+    the fewest blocks, no block begins that would end after that.  `on_run` is called after each
+    run.  Raises ReplayerError if a run fails twice.
     """
     design = work.design
     done = work.done()
@@ -407,10 +425,11 @@ def perform(
 def due_run(
     work: ExperimentWork, done: ExperimentRuns, over: Callable[[list[list[Run]]], bool]
 ) -> tuple[int, int] | None:
-    """Return the block and the combination of the next boot; None if the experiment is over.
+    """Return (block, combination) of the run for the next boot, both from 0; None if all is done.
 
-    It is also over if the next run would end later than the plan's `boots_for` after the first run
-    began.
+    A block is one run of each combination; `over` returns whether the complete blocks are enough.
+    It also returns None if the next run would end later than the plan's `boots_for` after the first
+    run began.
     """
     if _is_late(work.plan.boots_for, list(done.runs.values())):
         return None
@@ -439,7 +458,7 @@ def _is_late(seconds: float | None, runs: Sequence[Run]) -> bool:
 
 
 class _Clock:
-    """The time that is left, and the mean time of a run."""
+    """The time limit of an experiment, and the mean time of its runs so far."""
 
     def __init__(self, seconds: float | None) -> None:
         self._until = None if seconds is None else time.monotonic() + seconds
@@ -450,7 +469,10 @@ class _Clock:
         self._took.append(seconds)
 
     def allows(self, runs: int) -> bool:
-        """Return whether so many more runs would end in time; True if no run was recorded yet."""
+        """Return whether as many further runs would end before the limit.
+
+        It is judged by the mean time of a run; True if no run was recorded yet, or without a limit.
+        """
         if self._until is None or not self._took:
             return True
         mean = sum(self._took) / len(self._took)
@@ -458,7 +480,10 @@ class _Clock:
 
 
 def commands(work: ExperimentWork) -> Iterator[str]:
-    """Yield, for the fewest blocks that are needed, each command and each change of the machine."""
+    """Yield lines with what an experiment does at least: each command, each change of the machine.
+
+    They are for the fewest blocks (each combination run once) that give a result.
+    """
     for block in range(work.design.least_blocks()):
         for row in work.design.draw_order(work.plan.seed, block):
             variant = work.variants[row]
@@ -473,6 +498,10 @@ def commands(work: ExperimentWork) -> Iterator[str]:
 
 
 def changes(work: ExperimentWork) -> list[str]:
-    """Return what an experiment changes on the machine: names of factors, and the command."""
+    """Return what an experiment changes on the machine, as parts of a sentence.
+
+    They are the names of its factors of the machine and of the boot, and a text on the command of
+    --switch.
+    """
     names = [name for name, _ in work.variants[0].of_scope("machine", "boot")]
     return [*names, *([f"what `{work.plan.switch}` changes"] if work.plan.switch else [])]

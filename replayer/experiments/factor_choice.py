@@ -49,11 +49,13 @@ class ChosenFactors:
 def parse_factors(
     words: Iterable[str], place: FactorPlace, *, switch: str = "", seldom: Sequence[str] = ()
 ) -> ChosenFactors:
-    """Return the factors of words such as `thp` and `read_ahead_kb=128:8192`.
+    """Return the factors, each with two levels, that words such as `read_ahead_kb=128:8192` name.
 
-    Without levels a factor of `replayer list factors` gets its present level, or the first known
-    one, and the last other level.  Raises NotFound for a factor that does not exist, and Impossible
-    for one that cannot be switched here.
+    A word may also be only a name of `replayer list factors`, such as `thp`.  Its first level is
+    then the present one, or the first known one; its second level is the last of the others.
+    `switch` is the command of --switch.  `seldom` are the names of factors that are expensive to
+    switch.  Raises NotFound for a factor that does not exist, and Impossible for one that cannot be
+    switched here.
     """
     chosen, notes = [], []
     for word in words:
@@ -70,9 +72,10 @@ def parse_factors(
 
 
 def find_factors(base: Side, other: Side, place: FactorPlace) -> ChosenFactors:
-    """Return the factors by which two sides differ, with the level of each side.
+    """Return the factors that differ between two groups of runs, with the level of each group.
 
-    These are the facts that a comparison lists as `may explain`, and settings of the server.
+    They are found among the facts that a comparison of the groups lists as `may explain`, and among
+    the settings of the server.
     """
     allowed = (f"{_SETTING}*", "engine.version")
     plain = environment.differences(base.runs, other.runs)
@@ -104,7 +107,10 @@ def find_factors(base: Side, other: Side, place: FactorPlace) -> ChosenFactors:
 
 
 def gaps_of(base: Side, other: Side) -> dict[str, SidesGap]:
-    """Return metric -> the difference of two sides, in logarithms, that is to be explained."""
+    """Return metric -> the difference of two sides (groups of runs), as a difference of logarithms.
+
+    An experiment then finds how much of it the factors explain.
+    """
     unit = unit_of(base.runs, other.runs)
     below, above = Samples.of(base, unit), Samples.of(other, unit)
     gaps = {}
@@ -166,7 +172,7 @@ def _refuse_names(names: Sequence[str], seldom: Sequence[str]) -> None:
 
 
 def _factor_name(fact: str) -> str:
-    """Return the name of the factor that switches a fact; "" if there is none."""
+    """Return the name of the factor that can change a fact of a run; "" if there is none."""
     if fact.startswith(_SETTING):
         return f"pg.{fact.removeprefix(_SETTING)}"
     last = fact.rpartition(".")[2]

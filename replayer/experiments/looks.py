@@ -1,9 +1,10 @@
 """Repeated looks at a comparison while its runs are made, without more false alarms.
 
-Each look at the data can find a difference by chance.  So the 5 percent of a comparison are
-divided among the looks: look k gets 1/(k(k+1)) of them.  The last look, at a number of runs or a
-time that was fixed before, gets what is left: 1/k.  The sum is never more than 5 percent, by
-Bonferroni's inequality (alpha spending, Lan and DeMets, 1983).
+A look is a comparison of the runs so far, after which the trial may end.  Each look can find a
+difference by chance.  So the 5 percent of a comparison are divided among the looks: look k gets
+1/(k(k+1)) of them.  The last look, at a number of runs or a time that was fixed before, gets what
+is left: 1/k.  The sum is never more than 5 percent, by Bonferroni's inequality (alpha spending, Lan
+and DeMets, 1983).
 """
 
 from __future__ import annotations
@@ -33,26 +34,34 @@ _LIKELY_OF = {
 
 
 def share(look: int, *, last: bool = False) -> float:
-    """Return the part (0 to 1) of the 5 percent that a look may use; looks are counted from 1."""
+    """Return the part (0 to 1) of the 5 percent chance of a false alarm that one look may use.
+
+    `look` is the number of the look, from 1.  `last` is True if no look follows.
+    """
     return 1 / look if last else 1 / (look * (look + 1))
 
 
 def first_look(leading: int, others: int) -> int:
     """Return the number of runs of each side at the first look: the fewest that can show anything.
 
-    `leading` and `others` are the numbers of leading metrics and of other metrics.
+    `leading` is the number of leading metrics (the main ones, by which runs are judged), and
+    `others` that of all other metrics.
     """
     part = multiple_testing.shares(leading, others)[0] * share(1)
     return statistics.units_to_show(part, max(1, leading), 3)
 
 
 def next_look(runs: int) -> int:
-    """Return the number of runs of each side at the look after that at `runs` runs."""
+    """Return the number of runs of each side for the next look; the last was at `runs` runs."""
     return max(runs + 1, math.floor(runs * GROWTH))
 
 
 def at_look(comparison: Comparison, look: int, *, last: bool = False) -> Comparison:
-    """Return the comparison with verdicts that hold although this is one of several looks."""
+    """Return the comparison with verdicts that take into account that it is one of several looks.
+
+    `look` is the number of this look, from 1.  Some verdicts become weaker.  `last` is True if no
+    look follows.
+    """
     part = share(look, last=last)
     if part >= 1:
         return comparison
@@ -61,18 +70,27 @@ def at_look(comparison: Comparison, look: int, *, last: bool = False) -> Compari
 
 
 def settled(comparison: Comparison) -> bool:
-    """Return whether each leading metric was shown to differ or to be the same."""
+    """Return whether each leading metric was shown to differ or to be the same.
+
+    Leading metrics are the main ones, by which runs are judged.  Returns False if there is none.
+    """
     leading = [row for row in judged(comparison.rows) if row.leading]
     return bool(leading) and all(row.verdict in SHOWN | EQUAL for row in leading)
 
 
 def judged(rows: Sequence[MetricRow]) -> list[MetricRow]:
-    """Return the rows with a verdict: of metrics of which more, or less, is better."""
+    """Return the rows of a comparison that have a verdict.
+
+    A metric has none if neither more nor less of it is better.
+    """
     return [row for row in rows if row.verdict is not None]
 
 
 def _weighed(row: MetricRow, part: float, threshold: float, look: int) -> MetricRow:
-    """Return a row, with a weaker verdict if its own needs more than `part` of the 5 percent."""
+    """Return a row of a comparison, with a weaker verdict if its proof is too weak for this look.
+
+    `part` is the part of the 5 percent chance of a false alarm that this look may use.
+    """
     note = f"at look {look}, where it takes more than at a single one"
     if row.verdict in SHOWN and row.p_holm is not None and row.p_holm > part * statistics.ALPHA:
         return _with(row, _LIKELY_OF[row.verdict], note)
@@ -87,7 +105,10 @@ def _with(row: MetricRow, verdict: MetricVerdict, note: str) -> MetricRow:
 
 
 def _within(row: MetricRow, part: float, threshold: float) -> bool:
-    """Return whether the row's interval, made wider for a look, lies within the threshold."""
+    """Return whether the row's interval lies within the threshold, after it was made wider.
+
+    It is made as wide as needed for `part` of the 5 percent chance of a false alarm.
+    """
     if row.ratio is None or row.low is None or row.high is None or row.low == row.high:
         return True
     wider = _NORMAL.inv_cdf(1 - part * statistics.ALPHA / 2) / _NORMAL.inv_cdf(

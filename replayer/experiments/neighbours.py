@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def spoilt(run: Run) -> str:
-    """Return how other programs disturbed a run, "" if they did not.
+    """Return how other programs disturbed a run, as a sentence part; "" if they did not.
 
-    This is judged by what the programs did, never by what the run measured: so it is fair to leave
-    such a run out.
+    This is judged by the work of these programs, never by the results of the run: so it is fair to
+    leave such a run out.
     """
     found = (warnings.foreign_processes(run), warnings.foreign_writes(run))
     return "; ".join(advice.found for advice in found if advice is not None)

@@ -22,7 +22,10 @@ _PLAIN = re.compile(r"[A-Za-z_]+|[0-9]+")
 
 
 def refuse_unreached(request: RunRequest, asked: Mapping[str, str]) -> None:
-    """Raise Impossible for a setting in `asked` that each step itself sets to another value."""
+    """Raise Impossible for a setting of the server in `asked` that no step would run with.
+
+    That is so if every step of the workload sets it itself, to another value.
+    """
     sessions = request.engine.spec.sessions
     for name, value in asked.items():
         fixed = [
@@ -40,7 +43,10 @@ def refuse_unreached(request: RunRequest, asked: Mapping[str, str]) -> None:
 
 
 def check_kept(run: Run, asked: Mapping[str, str]) -> None:
-    """Raise ReplayerError if the server of a run had another value than it was given."""
+    """Raise ReplayerError if the server of a run had another value of a setting than asked for.
+
+    `asked` has name -> value of the settings that the server was given.
+    """
     kept = {} if run.engine is None else run.engine.settings
     for name, value in asked.items():
         own = kept.get(name, value)
@@ -53,10 +59,11 @@ def check_kept(run: Run, asked: Mapping[str, str]) -> None:
 
 
 def shared_settings(measured: Sequence[tuple[Sequence[str], Run]]) -> list[str]:
-    """Return a sentence for each setting that differs between the variants, but not in a step.
+    """Return a sentence for each step and setting whose value was not that of the variants.
 
-    Such a step sets the setting itself, to the same value in every run.  `measured` has the
-    arguments of each variant, and one run of it.
+    The variants have different values of the setting, but the step sets it itself, to the same
+    value in every run.  So the variants do not differ in this step.  `measured` has the arguments
+    of each variant, and one run of it.
     """
     asked = [settings_of(arguments) for arguments, _ in measured]
     names = sorted({name for settings in asked for name in settings})
@@ -75,7 +82,7 @@ def settings_of(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _same_in_all(runs: Sequence[Run], name: str) -> list[tuple[str, str]]:
-    """Return (step, value) for each step that reports the same value of a setting in all runs."""
+    """Return (step, value) for each step whose setting `name` has the same value in all runs."""
     values: dict[str, set[str]] = {}
     for step in (step for run in runs for step in run.steps):
         if f"settings.{name}" in step.facts:

@@ -1,4 +1,4 @@
-"""The answer of a search: the first candidate that differs, or those that are left."""
+"""The answer of a search: the first candidate that differs, or the candidates that it may be."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ _TAG = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass(frozen=True)
 class Variant:
-    """One variant: the arguments of its runs, and the levels that the machine has meanwhile."""
+    """One variant of an experiment: the arguments of its runs, and the levels during these runs."""
 
     label: str
     arguments: tuple[str, ...] = ()
@@ -90,7 +90,11 @@ class Variant:
         return " ".join([levels.get("kernel", release), *words])
 
     def of_scope(self, *scopes: str) -> tuple[tuple[str, str], ...]:
-        """Return (name of a factor, level) for the factors that have one of these scopes."""
+        """Return (factor, level) of the variant's factors that have one of these scopes.
+
+        The scope of a factor is the part to make anew for another level: nothing (`machine`), the
+        `server`, its `table`, or the `boot`.
+        """
         return tuple(pair for pair in self.levels if factors.load(pair[0]).SCOPE in scopes)
 
 
@@ -143,9 +147,9 @@ def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str
 def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
     """Set the machine's levels of a variant for the `with` block, and restore the machine after it.
 
-    Every change has a note in the journal. A switching command is run, but not undone here:
-    `switched_back` around all runs does that. Raises Impossible for a level that needs another
-    boot.
+    Every change has a note in the journal, so that it is undone even after a kill. The command of
+    --switch is run, but not undone here: `switched_back` around all runs does that. Raises
+    Impossible for a level that needs another boot.
     """
     before = {note.path for note in _taken()}
     try:
@@ -162,16 +166,19 @@ def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
 
 
 def _others_changed(level: tuple[str, str]) -> int:
-    """Return how many kinds of other files change when a factor is set.
+    """Return how many other kernel settings change when this (factor, level) is set.
 
-    The factors with the highest numbers are set first.
+    The factors with the highest numbers are set first, so that their side effects are overwritten.
     """
     file = factors.load(level[0]).FILE
     return 0 if file is None else len(file.also)
 
 
 def _read_back(levels: Sequence[tuple[str, str]], place: FactorPlace) -> None:
-    """Raise Impossible if the file of a factor has another level after all levels were set."""
+    """Check, after all levels were set, that each factor of the machine still has its level.
+
+    Raises Impossible if setting one factor has changed another one.
+    """
     for name, level in levels:
         file = factors.load(name).FILE
         kept = level if file is None else file.current(place)
@@ -280,9 +287,10 @@ def plan_run(workload: str, variant: Variant, options: RunOptions) -> RunRequest
 
 
 def digest_work(workload: str, options: RunOptions) -> str:
-    """Return the digest of what a workload does now; raise the errors of `replayer run`.
+    """Return a digest of the work that a run of a workload does now.
 
-    It identifies a trial or a search: if the file was edited since, its runs belong to another one.
+    It identifies a trial or a search: if the workload's file was edited since, the older runs
+    belong to another one. Raises the errors of `replayer run`.
     """
     return workload_file.facts(plan_run(workload, Variant(""), options).workload).digest
 
@@ -329,7 +337,10 @@ def _reaching_steps(workload: str, arguments: Sequence[str]) -> list[str]:
 
 
 def _binary(size: str) -> str:
-    """Return a server's size as replayer writes it: the server's MB is a MiB."""
+    """Return a size as replayer writes it, such as 8MiB for the server's 8MB or 8M.
+
+    Both are the same size, as the server's units are powers of 1024.
+    """
     return re.sub(r"(?i)([kmgt])b?$", lambda unit: f"{unit[1].upper()}iB", size.strip())
 
 
@@ -351,7 +362,7 @@ def _perform(arguments: Sequence[str]) -> Path:
 
 
 def _why(lines: Sequence[str], status: int) -> str:
-    """Return the reason why a run failed, from its last line of output."""
+    """Return the reason why a run failed: its last error message, or how its process ended."""
     if status < 0:
         return f"a run was killed by {signals.name_of(-status)}"
     last = next((line for line in reversed(lines) if line.startswith("replayer")), "")
@@ -381,7 +392,10 @@ def _option(word: str, value: str | None) -> tuple[str, ...]:
 
 
 def _assigned(word: str, place: FactorPlace) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Return the arguments of `replayer run` for NAME=VALUE, and (factor, level) for a factor."""
+    """Return the arguments of `replayer run` for NAME=VALUE, and the level that it sets.
+
+    The second is a tuple with (factor, level) if NAME is a factor, else ().
+    """
     name, _, value = word.partition("=")
     for prefix in _SERVER:
         if name.startswith(prefix):
@@ -394,7 +408,10 @@ def _assigned(word: str, place: FactorPlace) -> tuple[tuple[str, ...], tuple[tup
 
 
 def fill_switch(switch: str, level: str) -> str:
-    """Return a switching command for a level; raise Impossible if it has no place for one."""
+    """Return the command of --switch with its {} replaced by a level.
+
+    Raises Impossible if it has no {}.
+    """
     if _HOLE not in switch:
         raise Impossible(f"--switch {switch!r} has no {{}} where the level goes")
     return switch.replace(_HOLE, shlex.quote(level))
@@ -410,7 +427,7 @@ def _no_word(word: str, switch: str) -> Impossible:
 
 
 def _settings(arguments: Sequence[str]) -> list[str]:
-    """Return the names of the server's settings and the steps' keys that arguments set."""
+    """Return the names of all settings of the server and keys of steps in arguments of a run."""
     return [
         text.partition("=")[0].strip()
         for option, text in pairwise(arguments)
@@ -419,7 +436,7 @@ def _settings(arguments: Sequence[str]) -> list[str]:
 
 
 def _refuse_twice(names: Sequence[str]) -> None:
-    """Raise Impossible if a name is there twice: only its last level would be in force."""
+    """Raise Impossible if a name occurs twice, because only its last level would be in force."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise Impossible(f"the variant sets {', '.join(twice)} twice: give it one level")

@@ -42,7 +42,10 @@ def held(folder: Path, name: str, what: str) -> Iterator[None]:
 
 
 def _taken(place: trusted_path.Folder, name: str, what: str) -> int:
-    """Lock the file `name`, and return its descriptor; raise Impossible if it is locked."""
+    """Lock the file `name` in a folder, and return its descriptor.
+
+    Raises Impossible if another process holds the lock; the message calls the work `what`.
+    """
     while True:
         try:
             fd = os.open(name, _FLAGS, 0o600, dir_fd=place.fd)

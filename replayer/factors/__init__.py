@@ -2,10 +2,11 @@
 
 A factor is a thing that can have several levels while the work stays the same: a setting of the
 kernel, of the disk, of the server, or of the boot.  A factor module has a docstring and `SCOPE`.
-Most have nothing but `FILE` (a file of the kernel) or `SETTING` (a setting of the server) besides:
-the Protocol's other members have defaults that work on these.
+Most have only one more member, `FILE` (a file of the kernel) or `SETTING` (a setting of the
+server): the defaults of all other members work on these.
 
-Each change of the machine has a note in the journal, and is read back.
+A change of the machine is first noted in the journal, so that it is undone even after a kill.
+After the change the setting is read again, to check it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ _PREFIXES = ("disk.", "kernel.")
 
 @dataclass(frozen=True)
 class FactorPlace:
-    """The machine, disk and engine on which a factor would be switched."""
+    """The machine, disk and engine on which a factor would be switched.
+
+    `wire` is the way to reach the engine's servers, such as `postgresql`.
+    """
 
     disk: Path | None = None
     """The folder in /sys of the disk under test; None for no disk, such as a tmpfs."""
@@ -48,8 +52,8 @@ class FactorPlace:
 class KernelFile:
     """A setting of the kernel that is one file, or the same file for each processor.
 
-    Paths are below the root.  `{disk}` and `{upper}` are the folders of the place; a `*` stands for
-    every name.
+    Paths are below the root of the machine's files.  `{disk}` and `{upper}` in a path stand for the
+    folders of these names in a FactorPlace; a `*` stands for every name.
     """
 
     path: str
@@ -63,15 +67,18 @@ class KernelFile:
     """Contents that show that the machine does not have the setting."""
 
     def paths(self, place: FactorPlace) -> list[str]:
-        """Return the paths, below the root, that exist on this machine."""
+        """Return the paths of the setting's files that exist on this machine, below its root."""
         return _there(self.path, place)
 
     def text(self, place: FactorPlace) -> str:
-        """Return the text of the first file; "" if there is none or it cannot be read."""
+        """Return the text of the setting's first file; "" if there is none or it cannot be read."""
         return next((place.host.read(path) for path in self.paths(place)), "")
 
     def current(self, place: FactorPlace) -> str | None:
-        """Return the level; `mixed` if the files differ; None if no file shows a level."""
+        """Return the present level of the setting.
+
+        It is `mixed` if the files differ, and None if no file shows a level.
+        """
         texts = {kernel_settings.level(place.host.read(path)) for path in self.paths(place)}
         texts -= {"", *self.refused}
         return None if not texts else texts.pop() if len(texts) == 1 else "mixed"
@@ -96,7 +103,10 @@ class KernelFile:
         return f"/{self.unless} is {other}, and takes its place" if other not in ("", "0") else ""
 
     def change(self, name: str, place: FactorPlace, level: str) -> None:
-        """Write the level into all files of the setting, with a note in the journal; check it."""
+        """Write the level into all files of the setting, and check that the kernel took it.
+
+        A note in the journal allows to undo the change.  `name` is the factor's name.
+        """
         files = dict.fromkeys(self.paths(place), level)
         also = [path for pattern in self.also for path in _there(pattern, place)]
         kernel_settings.change(place.host, name, files, also)
@@ -113,7 +123,7 @@ class ServerSetting:
 
 
 class Factor(Protocol):
-    """A factor module with a default for each member that it leaves out."""
+    """The members of a factor module; those with a default here may be left out."""
 
     SCOPE: Scope
     NEEDS_ROOT: bool = False
@@ -123,13 +133,16 @@ class Factor(Protocol):
     """The setting of the server that the factor switches."""
 
     def levels(self, place: FactorPlace) -> tuple[str, ...]:
-        """Return the levels that can be chosen here; () for any number or text."""
+        """Return the levels that can be chosen here; () if a level is any number or text."""
         if self.SETTING is not None:
             return self.SETTING.levels
         return () if self.FILE is None else kernel_settings.choices(self.FILE.text(place))
 
     def current(self, place: FactorPlace) -> str | None:
-        """Return the present level; None if the machine has none, or if it is one of a server."""
+        """Return the present level of a factor of the machine; None if it is not known.
+
+        The level of a server's setting is not known, because no server is asked.
+        """
         return None if self.FILE is None else self.FILE.current(place)
 
     def unavailable(self, place: FactorPlace) -> str:
@@ -139,19 +152,23 @@ class Factor(Protocol):
         return "" if self.FILE is None else self.FILE.unavailable(place)
 
     def check_level(self, level: str) -> None:
-        """Raise Impossible for a level that no machine can have; the default takes any."""
+        """Raise Impossible for a level that no machine can have; by default accept any level."""
 
     def set_level(self, place: FactorPlace, level: str) -> None:
-        """Switch the machine, with a note in the journal; read the level back.
+        """Set the factor's level on this machine, and check that the machine took it.
 
-        Only for the scope `machine`.  Raises ReplayerError if the machine refuses.
+        A note in the journal allows to undo the change.  This is only for factors of the scope
+        `machine`.  Raises ReplayerError if the machine refuses.
         """
         if self.FILE is None:
             raise Impossible(f"{_name(self)} is not a setting of the machine: a run is given it")
         self.FILE.change(_name(self), place, level)
 
     def boot_words(self, level: str) -> tuple[str, ...]:  # noqa: ARG002 - most need no boot
-        """Return the words on the kernel's command line for a level; only for the scope `boot`."""
+        """Return the words that set a level on the kernel's command line.
+
+        Only a factor of the scope `boot` has such words; by default there are none.
+        """
         return ()
 
     def run_arguments(self, level: str) -> tuple[str, ...]:
@@ -182,7 +199,7 @@ def load(name: str) -> Factor:
 
 
 def describe(name: str, place: FactorPlace) -> dict[str, Any]:
-    """Return the facts about a factor at a place: its scope, its level, its levels and so on.
+    """Return the facts about a factor at a place, such as its scope and its present level.
 
     `reason` is why the factor cannot be switched there, "" if it can.
     """
@@ -199,15 +216,19 @@ def describe(name: str, place: FactorPlace) -> dict[str, Any]:
 
 
 def word_on_line(place: FactorPlace, key: str, default: str) -> str:
-    """Return the value of the last `key=value` on this boot's command line, else the default."""
+    """Return the value of `key` on the kernel's command line of this boot, else `default`.
+
+    If `key=value` is there several times, the last one counts.
+    """
     words = [word.partition("=") for word in place.host.read("proc/cmdline").split()]
     return next((value for name, _, value in reversed(words) if name == key), default)
 
 
 def need_huge_pages(word: str, host: Host | None = None) -> None:
-    """Raise Impossible if no huge pages were reserved; `word` is the NAME=LEVEL that needs them.
+    """Raise Impossible if this machine has reserved no huge pages.
 
-    Without them one server does not start, and another one silently takes small pages.
+    `word` is the NAME=LEVEL that needs them, for the message.  Without huge pages one server does
+    not start, and another one uses small pages without a warning.
     """
     if (host or Host()).read("proc/sys/vm/nr_hugepages") in {"", "0"}:
         raise Impossible(
@@ -218,7 +239,7 @@ def need_huge_pages(word: str, host: Host | None = None) -> None:
 
 
 def plain_name(name: str) -> str:
-    """Return a factor's name without what a command line may add: `disk.`, and hyphens."""
+    """Return a factor's name as its file has it: `disk.read-ahead-kb` becomes `read_ahead_kb`."""
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
     return name.replace("-", "_")
@@ -241,7 +262,11 @@ def check_level(name: str, place: FactorPlace, level: str) -> None:
 def place_of(
     data_dir: Path | None, engine: str, wire: str, host: Host | None = None
 ) -> FactorPlace:
-    """Return the place of a run whose data is in `data_dir`, which need not exist yet."""
+    """Return the place where the factors of a run are switched: its machine, disk and engine.
+
+    `data_dir` is the folder of the run's data, which need not exist yet.  `wire` is the way to
+    reach the engine's servers, such as `postgresql`.
+    """
     host = host or Host()
     below = None if data_dir is None else host.device_of(data_dir)
     above = None if data_dir is None else host.block_device(data_dir)
@@ -256,9 +281,10 @@ def place_of(
 
 
 def place_at(data_dir: Path | None, named: str, host: Host | None = None) -> FactorPlace:
-    """Return the place of a run; `named` is an engine, a URL, or "" for the default engine.
+    """Return the place where the factors of a run are switched: its machine, disk and engine.
 
-    Raises NotFound for an engine that does not exist.
+    `named` is an engine, a URL, or "" for the default engine.  Raises NotFound for an engine that
+    does not exist.
     """
     own = engines.of_url(named) if "://" in named else engines.load(named or engines.default())
     return place_of(data_dir, own.name, own.spec.wire.partition("+")[0], host)

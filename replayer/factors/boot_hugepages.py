@@ -12,5 +12,5 @@ def current(place: FactorPlace) -> str | None:
 
 
 def boot_words(level: str) -> tuple[str, ...]:
-    """Return the words for the kernel's command line."""
+    """Return the word that sets the level on the kernel's command line, as a tuple."""
     return (f"hugepages={level}",)

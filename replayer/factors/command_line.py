@@ -8,5 +8,5 @@ _NONE = "none"
 
 
 def boot_words(level: str) -> tuple[str, ...]:
-    """Return the words for the kernel's command line."""
+    """Return the words of a level, which are joined by +; () for the level `none`."""
     return () if level == _NONE else tuple(filter(None, level.split("+")))

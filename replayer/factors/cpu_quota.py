@@ -11,7 +11,10 @@ _NONE = "none"
 
 
 def current(place: FactorPlace) -> str | None:
-    """Return the tightest quota in processors, such as 1.5; "none" without a quota."""
+    """Return the lowest processor quota of this process's cgroups, as text; "none" without one.
+
+    The unit is processors, such as 1.5.
+    """
     cores = place.host.cpu_limit()
     return _NONE if cores is None else f"{cores:g}"
 
@@ -28,7 +31,7 @@ def check_level(level: str) -> None:
 
 
 def set_level(place: FactorPlace, level: str) -> None:
-    """Move replayer into a cgroup with this quota, and read it back."""
+    """Move replayer into a cgroup with this quota, and check that the quota is in force."""
     before = current(place)
     if level == before:
         return

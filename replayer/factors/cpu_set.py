@@ -12,7 +12,7 @@ _MANY = 1 << 13
 
 
 def current(_place: FactorPlace) -> str | None:
-    """Return the processors that this process may use."""
+    """Return the numbers of the processors that this process may use, such as 0,1,2."""
     return ",".join(map(str, sorted(os.sched_getaffinity(0))))
 
 
@@ -22,7 +22,7 @@ def check_level(level: str) -> None:
 
 
 def set_level(_place: FactorPlace, level: str) -> None:
-    """Choose the processors, and read them back."""
+    """Let this process, and all that it starts, run only on the processors in the level."""
     own_group.choose_processors(_numbers(level))
 
 

@@ -7,5 +7,8 @@ SETTING = ServerSetting("debug_io_direct")
 
 
 def run_arguments(level: str) -> tuple[str, ...]:
-    """Return the arguments that set the level; the server's value for `none` is an empty text."""
+    """Return the arguments of `replayer run` that give the level to the server.
+
+    For the level `none` the server gets an empty text.
+    """
     return ("--pg-set", f"{SETTING.name}={'' if level == 'none' else level}")

@@ -7,6 +7,6 @@ SETTING = ServerSetting("huge_pages", levels=("off", "try", "on"))
 
 
 def check_level(level: str) -> None:
-    """Raise Impossible for a level that needs huge pages if none were reserved."""
+    """Raise Impossible for the level `on` if this machine has reserved no huge pages."""
     if level == "on":
         need_huge_pages("huge_pages=on")

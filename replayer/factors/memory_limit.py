@@ -12,7 +12,7 @@ _LEAST, _MOST = 256 << 20, 1 << 50
 
 
 def current(place: FactorPlace) -> str | None:
-    """Return the tightest limit in bytes; "none" without a limit."""
+    """Return the lowest memory limit of this process's cgroups, in bytes; "none" without one."""
     limit = place.host.memory_limit_bytes()
     return _NONE if limit is None else str(limit)
 
@@ -28,7 +28,7 @@ def check_level(level: str) -> None:
 
 
 def set_level(place: FactorPlace, level: str) -> None:
-    """Move replayer into a cgroup with this limit, and read it back."""
+    """Move replayer into a cgroup with this limit, and check that the limit is in force."""
     if level == current(place):
         return
     limit = _limit(level)

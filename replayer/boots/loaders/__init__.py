@@ -24,7 +24,7 @@ KIND = "boots.loaders"
 
 
 class BootLoader(Protocol):
-    """The functions of a boot loader that the sequence of boots needs."""
+    """The functions of a boot loader that a plan of boots needs."""
 
     TITLE: str
     PREFERENCE: int
@@ -32,27 +32,28 @@ class BootLoader(Protocol):
 
     @abstractmethod
     def refusal(self, system: System) -> str:
-        """Return why this machine cannot be started in this way, "" if it can."""
+        """Return why this boot loader cannot be used on this machine, "" if it can."""
 
     @abstractmethod
     def entries(self, system: System) -> Sequence[KernelEntry]:
-        """Return the kernels that it can start."""
+        """Return the installed kernels that this boot loader can start."""
 
     @abstractmethod
     def default(self, system: System) -> str:
-        """Return the default entry of the machine, in the loader's words."""
+        """Return the name of the machine's default entry, as this boot loader writes it."""
 
     def check(self, system: System, entry: KernelEntry) -> None:
-        """Raise ReplayerError if the machine refuses this kernel; leave everything as it was.
+        """Raise ReplayerError if the machine refuses to start this kernel; change nothing.
 
-        By default each of the entries can be chosen.
+        The default of this function accepts every entry.
         """
 
     @abstractmethod
     def choose(self, system: System, entry: KernelEntry, arguments: str) -> None:
         """Choose a kernel for the next boot only.
 
-        `arguments` is the command line that the kernel had when the plan was started.
+        `arguments` is the command line for that boot. Only kexec can give a kernel other words than
+        its entry has.
         """
 
     @abstractmethod
@@ -61,19 +62,21 @@ class BootLoader(Protocol):
 
     @abstractmethod
     def clear(self, system: System) -> None:
-        """Take the choice for the next boot back; do nothing if there is none."""
+        """Remove the choice for the next boot; do nothing if there is none."""
 
     def booted_as_chosen(self, system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG002
-        """Return whether this boot is the chosen one; None if the loader does not show it.
+        """Return whether this boot followed the choice; None if the loader does not show that.
 
-        By default it keeps no record: the choice was not followed yet as long as it is pending.
+        The default is for a loader that keeps no record: it returns False as long as the choice is
+        pending, else None.
         """
         return False if self.pending(system) else None
 
     def halts_on_panic(self, system: System, entry: KernelEntry) -> bool:
         """Return whether this kernel would stand still after a panic until a user restarts it.
 
-        By default that follows from its options or its configuration.
+        The default of this function decides it by the kernel's command line, or by its build
+        configuration.
         """
         return kernels.halts_on_panic(system, entry)
 
@@ -87,9 +90,11 @@ def load(name: str) -> BootLoader:
 
 
 def chosen(system: System, asked: str = "") -> str:
-    """Return the loader that was asked for, else the usable one with the lowest PREFERENCE.
+    """Return the name of the boot loader to use.
 
-    Raises Impossible if it cannot be used, or if none can, with the reason of each.
+    It is `asked` if that is not "", else the usable loader with the lowest PREFERENCE. Raises
+    Impossible if the loader that was asked for cannot be used, or if none can, with the reason of
+    each.
     """
     if asked:
         refusal = load(asked).refusal(system)

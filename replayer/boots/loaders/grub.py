@@ -46,16 +46,20 @@ def refusal(system: System) -> str:
 
 
 def entries(system: System) -> list[KernelEntry]:
-    """Return the kernels of the menu.
+    """Return the kernels in GRUB's menu.
 
-    One kernel may have several entries: those whose name contains the release come first.
+    If one kernel has several entries, those whose name contains the release come first.
     """
     menu = grub_files.text(system, f"{_flavour(system)[2]}/grub.cfg")
     return sorted(_entries(menu), key=lambda entry: entry.release not in entry.name)
 
 
 def default(system: System) -> str:
-    """Return the default entry, as the menu or its environment block names it."""
+    """Return the identifier or title of the default entry, as GRUB's files name it.
+
+    That is the menu file, or the environment block if the menu refers to a saved entry. A number is
+    replaced by the title of the entry at this place of the menu.
+    """
     _, editor, folder = _flavour(system)
     menu = grub_files.text(system, f"{folder}/grub.cfg")
     named = [
@@ -76,13 +80,13 @@ def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa:
 
 
 def pending(system: System) -> str:
-    """Return the entry that is chosen for the next boot."""
+    """Return the entry that is chosen for the next boot, "" if none is."""
     _, editor, folder = _flavour(system)
     return grub_files.environment(system, editor, f"{folder}/grubenv").get(grub_files.NEXT, "")
 
 
 def clear(system: System) -> None:
-    """Take the choice for the next boot back."""
+    """Remove the choice for the next boot, if there is one."""
     _, editor, folder = _flavour(system)
     grub_files.forget(system, editor, f"{folder}/grubenv")
 
@@ -92,7 +96,7 @@ def _flavour(system: System) -> tuple[str, str, str]:
 
 
 def _titles(menu: str) -> Iterator[str]:
-    """Yield the titles of the menu's first level, of entries and of submenus."""
+    """Yield the titles of the entries and submenus on the first level of a menu."""
     for line in menu.splitlines():
         words = _words(line) if line.startswith(("menuentry ", "submenu ")) else []
         if len(words) > 1:
@@ -100,7 +104,11 @@ def _titles(menu: str) -> Iterator[str]:
 
 
 def _entries(menu: str) -> Iterator[KernelEntry]:
-    """Yield the kernels of a menu, each with the path of its identifiers, joined by ">"."""
+    """Yield the kernels of a menu.
+
+    The name of each is the path to its entry: the identifiers of the submenus and of the entry,
+    joined by ">".
+    """
     path: list[str] = []
     for line in menu.splitlines():
         words = _words(line)
@@ -118,7 +126,10 @@ def _entries(menu: str) -> Iterator[KernelEntry]:
 
 
 def _name(words: list[str]) -> str:
-    """Return the identifier of an entry or a submenu, else its title; "" for any other block."""
+    """Return the identifier (else the title) of an entry or a submenu; "" for any other block.
+
+    `words` are the words of the line that begins the block.
+    """
     if words[0] not in {"menuentry", "submenu"}:
         return ""
     for option in _ID:

@@ -37,7 +37,10 @@ def refusal(system: System) -> str:
 
 
 def entries(system: System) -> list[KernelEntry]:
-    """Return the kernels of the entries; the name of an entry is its file's name without .conf."""
+    """Return the kernels for which an entry's file exists, without those for repairs.
+
+    The name of an entry is its file's name without .conf.
+    """
     found = []
     for name in system.host.entries(_ENTRIES):
         if not name.endswith(".conf"):
@@ -51,7 +54,10 @@ def entries(system: System) -> list[KernelEntry]:
 
 
 def default(system: System) -> str:
-    """Return the saved entry; if none is saved, the default kernel that grubby prints."""
+    """Return the entry that is saved as default; if none is, the default kernel that grubby prints.
+
+    Returns "" if no entry is saved and grubby is not installed.
+    """
     saved = grub_files.environment(system, _EDITOR, _BLOCK).get("saved_entry", "")
     if not saved and system.program("grubby") is not None:
         return system.call("grubby", "--default-kernel").strip()
@@ -64,12 +70,12 @@ def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa:
 
 
 def pending(system: System) -> str:
-    """Return the entry that is chosen for the next boot."""
+    """Return the entry that is chosen for the next boot, "" if none is."""
     return grub_files.environment(system, _EDITOR, _BLOCK).get(grub_files.NEXT, "")
 
 
 def clear(system: System) -> None:
-    """Take the choice for the next boot back."""
+    """Remove the choice for the next boot, if there is one."""
     grub_files.forget(system, _EDITOR, _BLOCK)
 
 
@@ -82,7 +88,10 @@ def _menu(system: System) -> str:
 
 
 def _keys(text: str) -> dict[str, str]:
-    """Return the keys of an entry's file (the Boot Loader Specification, type 1)."""
+    """Return key -> value of an entry's file, a key's values joined by blanks.
+
+    The format is the Boot Loader Specification, type 1.
+    """
     keys: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.strip().partition(" ")

@@ -55,20 +55,24 @@ def entries(system: System) -> list[KernelEntry]:
 
 
 def plain(system: System) -> list[str]:
-    """Return the running kernel's command line without the loader's and replayer's words."""
+    """Return the words of the running kernel's command line that the next kernel gets, too.
+
+    Left out are words that a boot loader adds (BOOT_IMAGE=, initrd=), and those that replayer adds
+    for one boot (panic=, and its mark).
+    """
     return [word for word in system.arguments if not _OWN.fullmatch(word)]
 
 
 def default(system: System) -> str:  # noqa: ARG001 - kexec does not know the default
-    """Return a description: kexec does not touch the default of firmware and boot loader."""
+    """Return a text that stands for the default entry, which kexec neither knows nor changes."""
     return "what the machine's own boot loader starts"
 
 
 def check(system: System, entry: KernelEntry) -> None:
-    """Load the kernel and unload it again.
+    """Check that this machine can load the kernel, by an attempt: load it, and unload it again.
 
-    Raises ReplayerError if the machine refuses it, or if that kernel has no kexec to start the
-    next.
+    Raises ReplayerError if that fails, or if the kernel was built without kexec: it could not start
+    the next kernel of a plan.
     """
     config = system.host.read(f"boot/config-{entry.release}")
     if config and not re.search(r"^CONFIG_KEXEC(?:_FILE)?=y$", config, re.MULTILINE):
@@ -81,7 +85,11 @@ def check(system: System, entry: KernelEntry) -> None:
 
 
 def choose(system: System, entry: KernelEntry, arguments: str) -> None:
-    """Load a kernel with that command line, and with the word that restarts it after a panic."""
+    """Load a kernel for the next restart, with `arguments` as its command line.
+
+    Two words are added: `panic=`, so that the kernel restarts after a panic, and replayer's mark,
+    by which the boot is recognized.
+    """
     words = f"{arguments} panic={PANIC_SECONDS} {MARK}"
     initramfs = _initramfs(system, entry.release)
     loaded = ("--initrd", system.path(initramfs)) if initramfs else ()
@@ -92,7 +100,7 @@ def choose(system: System, entry: KernelEntry, arguments: str) -> None:
 
 
 def pending(system: System) -> str:
-    """Return a description if a kernel is loaded, "" if none is."""
+    """Return a text for reports if a kernel is loaded for the next restart, "" if none is."""
     return "a kernel for kexec" if system.host.read(_LOADED) == "1" else ""
 
 
@@ -103,7 +111,10 @@ def clear(system: System) -> None:
 
 
 def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the sequence compares the release
-    """Return whether the running kernel has replayer's mark on its command line."""
+    """Return whether kexec started the running kernel for replayer.
+
+    Such a kernel has replayer's mark (`MARK`) on its command line.
+    """
     return MARK in system.arguments
 
 

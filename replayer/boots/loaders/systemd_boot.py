@@ -47,7 +47,10 @@ def entries(system: System) -> list[KernelEntry]:
 
 
 def default(system: System) -> str:
-    """Return the variable with the default entry; it is empty if loader.conf names the default."""
+    """Return the default entry in the firmware's variable, as `bootctl set-default` writes it.
+
+    If the variable is not set, it returns a text that refers to the file loader.conf.
+    """
     return variable(system, "LoaderEntryDefault") or "as loader.conf says"
 
 
@@ -57,18 +60,18 @@ def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa:
 
 
 def pending(system: System) -> str:
-    """Return the entry that is chosen for the next boot."""
+    """Return the entry that is chosen for the next boot, "" if none is."""
     return variable(system, "LoaderEntryOneShot")
 
 
 def clear(system: System) -> None:
-    """Take the choice for the next boot back."""
+    """Remove the choice for the next boot, if there is one."""
     if pending(system):
         system.call("bootctl", "set-oneshot", "")
 
 
 def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:
-    """Return whether the loader reports this entry as the started one; None without a report."""
+    """Return whether the loader started this entry in this boot; None if it reports no entry."""
     selected = variable(system, "LoaderEntrySelected")
     return selected == entry.name if selected else None
 
