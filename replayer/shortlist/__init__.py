@@ -1,1 +1,1 @@
-"""Predictions of which machines of a catalogue fit the databases that profiles are from."""
+"""Shortlists: predictions of whether the machines of a catalogue fit the profiled databases."""

@@ -65,7 +65,11 @@ def _number(entry: Any, *path: str | int) -> float | None:
 def _machines(
     name: str, entries: Iterable[Entry], key: str, make: Callable[[Entry], dict[str, Supply]]
 ) -> tuple[list[MachineOffer], list[str]]:
-    """Return machines, each name once, and notes; entries without cores or memory are left out."""
+    """Return the machines that a tool's entries describe, each name once, and notes for the user.
+
+    `key` is the entry's key for the name of a machine.  `make` returns an entry's supplies.
+    Entries without a name, cores or memory are left out, and a note counts them.
+    """
     made: dict[str, MachineOffer] = {}
     unread = 0
     for entry in entries:
@@ -115,9 +119,10 @@ def _forever(amount: float | None, unit: float = 1.0) -> Supply | None:
 
 
 def _half_an_hour(entry: Entry, base: str, most: str) -> Supply | None:
-    """Return a supply with a baseline, and a maximum whose credits last for half an hour.
+    """Return a supply whose maximum can be used for half an hour; None without a baseline.
 
-    Source: "Amazon EBS-optimized instances", Amazon EC2 User Guide.
+    `base` and `most` are the entry's keys for the baseline, which can be used forever, and for the
+    maximum.  Source: "Amazon EBS-optimized instances", Amazon EC2 User Guide.
     """
     baseline = _number(entry, base)
     if baseline is None:

@@ -173,7 +173,10 @@ def _notes(alone: Mapping[str, Requirement]) -> Iterator[str]:
 def _together(
     profiles: Mapping[str, ResourceProfile],
 ) -> tuple[ResourceProfile | None, list[str]]:
-    """Return the sum of profiles over their common time, None if that is too short; and notes."""
+    """Return the sum of the profiles over the time that all of them cover, and sentences on it.
+
+    The sum is None if that time is too short.
+    """
     known = list(profiles.values())
     if len(known) == 1:
         return known[0], []
@@ -199,7 +202,10 @@ def _begin(one: ResourceProfile) -> float:
 
 
 def _shifts(known: Sequence[ResourceProfile]) -> list[float]:
-    """Return the seconds by which each profile is moved: whole days, or 0 if any is below a day."""
+    """Return by how many seconds to move each profile so that all are from the same day.
+
+    These are whole days.  Nothing is moved if any profile is much shorter than a day.
+    """
     zero = _begin(known[0])
     if any(one.whole_seconds < _TOGETHER * DAY for one in known):
         return [0.0] * len(known)
@@ -242,9 +248,10 @@ _MACHINE = ("cores", "memory_bytes")
 def _columns(
     one: ResourceProfile, edges: rolling_windows.Numbers
 ) -> dict[str, rolling_windows.Numbers]:
-    """Return a profile's columns, averaged between `edges`, with one column of CPU.
+    """Return column -> the means of a profile's column between each two neighbouring `edges`.
 
-    That is `server_cpu_cores`; where the profile does not have it, it gets the host's CPU.
+    There is one column of CPU, `server_cpu_cores`.  If the profile does not have it, it gets the
+    values of the host's CPU.
     """
     made = {}
     for name, values in one.columns.items():
@@ -258,6 +265,6 @@ def _columns(
 
 
 def _covers(one: ResourceProfile, profiles: Mapping[str, ResourceProfile]) -> bool:
-    """Return whether the sum `one` covers nearly all of the time of the longest profile."""
+    """Return whether `one`, the sum of the profiles, covers nearly as much time as the longest."""
     longest = max(each.whole_seconds for each in profiles.values())
     return one.whole_seconds >= _TOGETHER * longest

@@ -88,8 +88,9 @@ def rank(
 ) -> tuple[MachineChoice, ...]:
     """Return every machine with every disk that it may have: first those that fit, cheapest first.
 
-    Then follow the unclear ones, and last those that do not fit, the one that lacks least first.
-    `speeds` has the results of earlier probes of processors and memory, by machine and metric.
+    Then follow those with an unclear verdict, and last those that do not fit; of these, the one
+    that lacks least comes first.  `speeds` is machine -> metric -> result of an earlier probe of
+    processors or memory.
     """
     made = [
         _candidate(machine, disk, demands, speeds.get(machine.name, {}))
@@ -136,7 +137,10 @@ def _price(machine: MachineOffer, disk: DiskOffer | None) -> float | None:
 
 
 def _speed(there: Mapping[str, float], here: Mapping[str, float]) -> float | None:
-    """Return the work of a core here over that of a core `there`; None where not measured."""
+    """Return how much work a core does `here`, as a multiple of a core `there`; None if unknown.
+
+    Both are metric of a probe -> speed.
+    """
     ratios = [
         here[metric] / there[metric]
         for metric in (CPU_METRIC, MEMORY_METRIC)
@@ -200,7 +204,10 @@ def _margin(demand: Demand, fit: Fit, words: str) -> Margin:
 
 
 def _judged(demand: Demand, supply: Supply, of: str, pair: _Pair) -> Margin:
-    """Return the verdict on one supply of any resource, by its amount and credits alone."""
+    """Return the verdict on one resource, by the amount and the credits of its supply alone.
+
+    `of` is the part that supplies it: the name of the disk, or "the machine".
+    """
     if demand.name == "cpu" and pair.speed is not None:
         supply = _times(supply, pair.speed)
     made = _margin(demand, Fit.UNCLEAR, "").model_copy(update={"here": supply.burst, "of": of})
@@ -232,8 +239,9 @@ def _sides(demand: Demand, here: float) -> tuple[Fit, float]:
 def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Margin:
     """Return `made` with the verdict on a supply that is higher while credits last.
 
-    With known credits and a known profile, the use of credits over time decides.  Otherwise only a
-    baseline that meets the demand fits, a burst below the demand does not, and the rest is unclear.
+    If the credits and the load over time are known, the use of credits over time decides.  If not,
+    the supply fits if its baseline meets the demand, does not fit if even the higher amount is too
+    small, and is unclear in between.
     """
     base, exact = supply.baseline, pair.demands.exact
     fit, multiple = _sides(demand, supply.burst)
@@ -267,7 +275,7 @@ def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Ma
 
 
 def _of_cores(one: Margin, pair: _Pair) -> Margin:
-    """Return the verdict on processors; it is unclear if unknown speeds of cores decide it."""
+    """Return the verdict on processors; `unclear` if it depends on speeds that are not known."""
     if one.multiple is None:
         return one
     if pair.speed is not None:
@@ -283,7 +291,7 @@ def _of_cores(one: Margin, pair: _Pair) -> Margin:
 
 
 def _weighed(one: Margin, pair: _Pair) -> Margin:
-    """Return a verdict; `does not fit` becomes `unclear` if another resource may make up for it.
+    """Return the verdict; `does not fit` becomes `unclear` if another resource may make up for it.
 
     More reads of the disk may make up for less memory, and more memory for a slower disk.
     """

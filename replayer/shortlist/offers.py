@@ -22,7 +22,7 @@ class Supply(Noun):
 
     @classmethod
     def of(cls, amount: float) -> Self:
-        """Return an amount that may be used forever."""
+        """Return a supply of which the whole `amount` may be used forever."""
         return cls(baseline=amount, burst=amount, credits=0.0)
 
     @property
@@ -56,7 +56,7 @@ class MachineOffer(Noun):
 
 
 class Catalogue(Noun):
-    """The content of one file, or of several that were joined."""
+    """Machines and disks of one catalogue file, or of several files that were joined."""
 
     machines: tuple[MachineOffer, ...] = ()
     disks: tuple[DiskOffer, ...] = ()
@@ -67,7 +67,7 @@ class Catalogue(Noun):
 
 
 def join(parts: Iterable[Catalogue]) -> Catalogue:
-    """Return several catalogues as one; if two have the same machine or disk, the later counts.
+    """Return several catalogues as one; of two machines or disks with one name, the later is kept.
 
     Raise Impossible if prices are in different currencies.
     """

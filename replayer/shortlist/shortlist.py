@@ -58,20 +58,24 @@ class Shortlist(Noun):
     notes: tuple[str, ...]
 
     def count(self, fit: Fit) -> int:
-        """Return the number of machines that have the verdict `fit` with their best disk."""
+        """Return the number of machines that have the verdict `fit` if each has its best disk."""
         return sum(one[0].fit is fit for one in self.machines())
 
     def machines(self) -> list[tuple[MachineChoice, ...]]:
-        """Return the choices of each machine, best disk first; the best machine comes first."""
+        """Return a group of choices for each machine, the best machine first.
+
+        A group has the machine with each of its disks, the best disk first.
+        """
         names = {one.machine: None for one in self.candidates}
         order = {name: place for place, name in enumerate(names)}
         ordered = sorted(self.candidates, key=lambda one: order[one.machine])
         return [tuple(group) for _, group in groupby(ordered, key=lambda one: one.machine)]
 
     def prediction(self, name: str, file: str) -> Prediction:
-        """Return the prediction for a machine with its best disk, or for `machine / disk`.
+        """Return the prediction for the machine `name` with its best disk.
 
-        `file` is the shortlist's file.  Raise NotFound for a name that is not in the shortlist.
+        `name` may also be `machine / disk`.  `file` is the shortlist's file.  Raise NotFound for a
+        name that is not in the shortlist.
         """
         chosen = next((one for one in self.candidates if name in {one.machine, one.title}), None)
         if chosen is None:
@@ -141,7 +145,7 @@ def draw_up(
 def _cores(
     candidates: Iterable[MachineChoice], speeds: Mapping[str, Mapping[str, float]]
 ) -> Iterable[str]:
-    """Yield remarks on the comparison of processors: unused probes, or none at all."""
+    """Yield remarks on the comparison of processors: probes of unknown machines, or no probes."""
     names = {one.machine for one in candidates}
     unused = sorted(set(speeds) - names)
     if unused:

@@ -29,9 +29,11 @@ _ORDER = re.compile(r"(?P<kind>\w+):(?P<size>[^,]+)(?:,(?P<iops>[\d.]+))?(?:,(?P
 def volume(
     kind: str, bytes_: int, iops: float | None = None, mib: float | None = None, name: str = ""
 ) -> DiskOffer:
-    """Return an EBS volume of gp2, gp3, io1 or io2 as a disk; raise Impossible for another kind.
+    """Return an EBS volume of the kind gp2, gp3, io1 or io2 as a disk.
 
-    `bytes_` is its size; `iops` and `mib` (MiB a second) are what was ordered of each.
+    `bytes_` is its size.  `iops` and `mib` (MiB a second) are the rates that were ordered, None for
+    the defaults.  Raise Impossible for another kind, for no size, and for io1 or io2 without
+    `iops`.
     """
     if kind not in _KINDS:
         raise Impossible(
@@ -68,7 +70,11 @@ def _gp2(gib: float) -> Mapping[str, Supply]:
 
 
 def _ordered(kind: str, iops: float, mib: float | None) -> Mapping[str, Supply]:
-    """Return the ordered rates; the throughput of io1 and io2 follows from the ordered IOPS."""
+    """Return the supplies of requests and of throughput of a volume for which IOPS are ordered.
+
+    `mib` is the ordered throughput.  If it is None, that of io1 and io2 follows from the IOPS, and
+    gp3 has its basic one.
+    """
     by_operations = {"io1": min(1000.0, iops * 0.256), "io2": min(4000.0, iops * 0.256)}
     rate = mib or by_operations.get(kind, _GP3[1])
     return {"iops": Supply.of(iops), "mbps": Supply.of(rate * _MIB)}

@@ -19,10 +19,12 @@ _BUSY = 0.5
 def seen(
     host: Host, named: str, *, bindir: Path | None = None, data_dir: Path | None = None
 ) -> CandidateMachine:
-    """Return the facts of the candidate machine, which is this one; a few only for a URL.
+    """Return the facts of the candidate machine, on which this process runs.
 
-    `named` is an engine, the URL of a server, or "" for the default.  Raises NotFound or Impossible
-    for an engine that does not exist, or for a folder that cannot be used.
+    `named` is an engine, the URL of a server, or "" for the default engine.  With a URL, also one
+    from the environment, memory, disk and processors are None: the server may be on another host.
+    Raises NotFound or Impossible for an engine that does not exist, or for a folder that cannot be
+    used.
     """
     url = named if "://" in named else environment.url(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
@@ -61,7 +63,10 @@ def probed(run: Run) -> dict[str, float]:
 
 
 def busy(run: Run) -> str:
-    """Return how other work disturbed a run's probes of processors, "" if little ran before it."""
+    """Return a sentence if other work may have disturbed a run's probes of processors, else "".
+
+    It may have disturbed them if the load average was high before the run.
+    """
     load, threads = run.host.get("host.load1"), run.host.get("cpu.threads")
     if not isinstance(load, int | float) or not isinstance(threads, int):
         return ""
@@ -75,7 +80,10 @@ def busy(run: Run) -> str:
 
 
 def _taken(folder: DataFolder) -> int:
-    """Return the bytes of the tables in replayer's own folder: new tables will replace them."""
+    """Return the bytes on disk of the tables in a data folder that replayer made; 0 for any other.
+
+    New tables will replace these tables, so that their space counts as free.
+    """
     if not folder.path.is_dir() or not folder.replayers():
         return 0
     taken = 0

@@ -61,7 +61,7 @@ _ALMOST = 0.999
 
 
 class CaptureRequirement(Noun):
-    """The requirement of a sizing by a capture; it is stored in the run's result."""
+    """The speed at which a machine must replay a capture; it is stored in the run's result."""
 
     capture: str
     """The capture's file."""
@@ -96,7 +96,7 @@ class CaptureRequirement(Noun):
 
     @property
     def rate(self) -> float:
-        """Return the statements a second of the window at the required speed."""
+        """Return how many statements a second the window has at the required speed."""
         return self.required * self.statements / self.window
 
     @classmethod
@@ -210,7 +210,7 @@ def _p99(reader: ArchiveReader, database: str, begin: float, window: float) -> f
 
 
 def _objective(took: float) -> str:
-    """Return the default objective for a source whose own p99 was `took` seconds."""
+    """Return the default objective, as `p99=20ms`, for a source with a p99 of `took` seconds."""
     milliseconds = max(_LEAST_P99, _SLOWER * took) * 1e3
     return f"p99={math.ceil(milliseconds)}ms"
 
@@ -224,7 +224,7 @@ def _busiest(counts: Integers, window: float) -> tuple[float, int]:
 
 
 def _held_part(speed: CaptureRequirement, span: float, hold: float) -> tuple[float, float] | None:
-    """Return begin and end of the part to hold; None if it is hardly longer than the window."""
+    """Return begin and end, in seconds, of the part for the last long replay; None if too short."""
     length = min(span, hold * speed.required)
     if length <= 1.5 * speed.window:
         return None
@@ -245,7 +245,7 @@ def _step(
 
 
 class SpeedTrial(NamedTuple):
-    """One replay of the window at a multiple of the required speed."""
+    """One replay of the capture's busiest window at a multiple of the required speed."""
 
     multiple: float
     ended: SearchTrial
@@ -256,9 +256,9 @@ class SpeedTrial(NamedTuple):
 
 
 def disturbance(speed: CaptureRequirement, run: Run) -> str:
-    """Return a sentence on what disturbed the last two trials, if both are void; otherwise "".
+    """Return a sentence on the programs that disturbed the last two replays; "" if they did not.
 
-    After an odd number of void trials in a row it is "" too, so that each pair counts once.
+    Disturbed (void) replays count in pairs: after an odd number of them in a row, return "" too.
     """
     done = trials(speed, run)
     void = list(takewhile(lambda trial: trial.void, reversed(done)))
@@ -297,7 +297,7 @@ def following(speed: CaptureRequirement) -> Callable[[Run], StepSpec | None]:
 
 
 def _searched(speed: CaptureRequirement, done: Sequence[SpeedTrial]) -> float | Capacity:
-    """Return the multiple to try next, or the result of the search if it is complete."""
+    """Return the next multiple of the required speed to try, or the result of a complete search."""
     most = min(_MOST, max(1.0, speed.window / speed.required / _SHORTEST))
     steps = capacity_search.search_steps(SearchLimits(least=1 / 16, most=most, trials=30))
     multiple = next(steps)
@@ -311,7 +311,7 @@ def _searched(speed: CaptureRequirement, done: Sequence[SpeedTrial]) -> float | 
 
 
 def trials(speed: CaptureRequirement, run: Run) -> list[SpeedTrial]:
-    """Return the trials of a run, in the order in which they were run."""
+    """Return the trials (replays of the window at one speed) of a run, in their order."""
     steps = [step for step in run.steps if step.name.startswith(f"{_TRIAL}-")]
     failing = min((_failing(step) for step in run.steps if step.name == _WARM_UP), default=0.0)
     made: list[SpeedTrial] = []
@@ -327,7 +327,7 @@ def trials(speed: CaptureRequirement, run: Run) -> list[SpeedTrial]:
 
 
 def _ended(speed: CaptureRequirement, step: StepResult, failing: float) -> tuple[SearchTrial, str]:
-    """Return how a replay ended, and why if it did not hold; a share `failing` of it may fail."""
+    """Return how a replay ended, and why if it failed; a share `failing` of statements may fail."""
     share = divergence.ran(step.replayed)
     if share < divergence.LEAST_RAN:
         return SearchTrial.FAILED, f"only {share:.1%} of the work ran"
@@ -356,7 +356,7 @@ def _logged(step: StepResult) -> float:
 
 
 def _grown(step: StepResult, column: str) -> float:
-    """Return the seconds of lag in the last part of a replay if it grew, else 0."""
+    """Return the lag at the end of a replay, in seconds, if `column` shows that it grew, else 0."""
     values = step.series.columns.get(column, ()) if step.series is not None else ()
     lags = [lag for lag in values if lag is not None]
     if not lags:
@@ -367,7 +367,7 @@ def _grown(step: StepResult, column: str) -> float:
 
 
 def _missed(speed: CaptureRequirement, step: StepResult) -> str:
-    """Return the goals that the response times of a replay miss; "" if none."""
+    """Return a text of the goals that the response times of a replay miss; "" if none."""
     stored = step.latency.get("response")
     times = None if stored is None else stored_histogram.merged([stored.payload])
     if not speed.objective or times is None:
@@ -437,7 +437,7 @@ def _changes(
 
 
 def _used(done: Sequence[SpeedTrial], capacity: Capacity) -> Used:
-    """Return the use of resources by the trials: by all, by the refused, by the highest held."""
+    """Return use of resources by all trials, by the failed ones, and by the fastest that held."""
     failed = [one for one in done if one.ended is SearchTrial.FAILED]
     refused = capacity.refused or min((one.multiple for one in failed), default=math.inf)
     held = [one for one in done if one.ended is SearchTrial.HELD]
@@ -452,7 +452,7 @@ def _used(done: Sequence[SpeedTrial], capacity: Capacity) -> Used:
 
 
 def _so_far(done: Sequence[SpeedTrial]) -> Capacity:
-    """Return the result of a search that is not complete."""
+    """Return the result of a search that is not complete: its trials, without a limit."""
     return Capacity(
         accepted=None,
         refused=None,
@@ -472,7 +472,7 @@ def _fit(
     capacity: Capacity,
     hold: StepResult | None,
 ) -> tuple[Fit, str, str]:
-    """Return the verdict, its reason, and how the hold ended in words, "" if it did not count."""
+    """Return verdict, reason, and the end of the last, longer replay (`hold`) in words, or ""."""
     if ended := _ended_early(speed, run, hold):
         return Fit.UNCLEAR, ended, ""
     if not done or capacity.accepted is None:
@@ -518,7 +518,7 @@ def _nothing_held(run: Run, done: Sequence[SpeedTrial], capacity: Capacity) -> t
 
 
 def _held(speed: CaptureRequirement, hold: StepResult | None) -> tuple[str, bool]:
-    """Return how the hold ended in words, and whether it failed."""
+    """Return how the hold (the last, longer replay) ended, in words, and whether it failed."""
     if hold is None:
         words = "" if speed.hold is not None else "not held: the capture is hardly longer than that"
         return words, False
@@ -556,7 +556,7 @@ def _unproven(speed: CaptureRequirement, capacity: Capacity) -> Iterator[str]:
 
 
 def facts(speed: CaptureRequirement) -> list[tuple[str, str]]:
-    """Return the facts of the requirement: pairs of a label and its words."""
+    """Return the facts of the requirement for a report: pairs of a label and a text."""
     begin, end = speed.begin, speed.begin + speed.window
     terms = [f"{show_count(round(speed.statements / speed.window, 1))}/s"]
     terms += [f"{speed.growth:g} growth"] if speed.growth != 1 else []

@@ -19,7 +19,10 @@ class CpuCost(NamedTuple):
 
     @property
     def cores(self) -> float:
-        """Return the mean number of processors that were used, as far as they can be seen."""
+        """Return the mean number of processors that profiling used.
+
+        The server's part is left out where it cannot be seen.
+        """
         return (self.own + (self.session or 0.0)) / self.seconds if self.seconds > 0 else 0.0
 
     def since(self, before: CpuCost) -> CpuCost:
@@ -44,13 +47,16 @@ class Meter:
         self._before = 0.0
 
     def serves(self, process: int) -> None:
-        """Note the server's process that serves a new session; 0 where it cannot be seen."""
+        """Note the number of the server's process for a new session; 0 if it cannot be seen.
+
+        The CPU time of earlier sessions stays in the sum.
+        """
         self._before += self._now - self._first
         self._process = process
         self._first = self._now = self._used()
 
     def cost(self) -> CpuCost:
-        """Return the cost so far."""
+        """Return the CPU cost of profiling so far."""
         self._now = max(self._now, self._used())
         session = self._before + self._now - self._first if self._process else None
         return CpuCost(time.monotonic() - self._began, time.process_time() - self._own, session)

@@ -22,7 +22,7 @@ totals are sums of several counters, which the server does not read at one insta
 
 @dataclass(frozen=True, slots=True)
 class SourceReading:
-    """Totals and gauges at one instant, by the name of their column."""
+    """One reading of a server: its totals, and its gauges (values of this instant), by column."""
 
     clock: float
     """Seconds of the monotonic clock."""
@@ -53,9 +53,10 @@ def gap(before: SourceReading, after: SourceReading) -> str:
 
 
 def moved(before: SourceReading, after: SourceReading) -> dict[str, float]:
-    """Return column -> rate per second between two readings, or the later reading's gauge.
+    """Return column -> its value for the time between two readings.
 
-    There must be no gap between the readings.
+    A total gives its rate per second.  A gauge, which is a value of one instant such as a size, is
+    taken from the later reading.  There must be no gap between the readings.
     """
     seconds = after.clock - before.clock
     deltas = {
@@ -71,22 +72,22 @@ def moved(before: SourceReading, after: SourceReading) -> dict[str, float]:
 
 
 def is_gauge(name: str) -> bool:
-    """Return whether a column's value belongs to an instant, and is not a rate."""
+    """Return whether a column is a gauge: a value of one instant, such as a size, not a rate."""
     return KNOWN[name].kind == "gauge"
 
 
 class Own:
-    """The profiler's own part of some totals, which is subtracted from the rates of these totals.
+    """The profiler's own work in some totals, which is subtracted from the rates of these totals.
 
-    A server adds a session's work to its totals some time after the work was done.  The part that
-    is larger than the rate in one row is therefore subtracted from a later row.
+    A server adds a session's work to its totals some time after the work was done.  If the
+    profiler's work is more than the whole work of one row, the rest is subtracted from later rows.
     """
 
     def __init__(self, *names: str) -> None:
         self._pending = dict.fromkeys(names, 0.0)
 
     def did(self, much: float) -> None:
-        """Note that the profiler added `much` to each of these totals."""
+        """Note that the profiler's work adds `much` to each of the totals of this object."""
         for name in self._pending:
             self._pending[name] += much
 
@@ -115,7 +116,10 @@ class UnsavedRows:
     _rows: list["_Row"] = field(default_factory=list)
 
     def add(self, end: float, clock: float, span: float, values: dict[str, float]) -> None:
-        """Add a row of `span` seconds; `end` is in seconds since 1970, `clock` is monotonic."""
+        """Add a row with the values of its columns, for the `span` seconds before its end.
+
+        `end` is the end in seconds since 1970, `clock` is the same instant on the monotonic clock.
+        """
         self._rows.append(_Row(end, clock, span, values))
 
     def fill(self, begin: float, rates: Mapping[str, float]) -> None:

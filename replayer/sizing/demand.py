@@ -1,4 +1,7 @@
-"""Demand of one statement on each resource, and the multiple that the resource allows."""
+"""Demand of one statement on each resource, and how much load each resource allows.
+
+That load is a multiple of the required rate of statements.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,11 +22,12 @@ def rows(
     load: Loaded,
     busy: Mapping[str, float] | None = None,
 ) -> Iterator[ResourceRow]:
-    """Yield a row for each resource: one statement's demand on it times `rate`, and its supply.
+    """Yield a row for each resource: what `rate` statements a second need, and the supply.
 
     `table` has the rows that `resource_columns` makes.  `demands` returns, for the name of a
-    resource, how much of it one statement needed in each trial.  `busy` is the share of each
-    resource that was in use at the highest rate that held.
+    resource, how much of it one statement needed in each trial, which is one run of the load at one
+    rate.  `load` is the result of the search for the highest rate.  `busy` is resource -> the share
+    of it that was in use at the highest rate with which the machine kept up.
     """
     for row in table:
         name, demand = str(row["resource"]), row.get("demand")
@@ -51,9 +55,10 @@ def rows(
 def _allowed(
     name: str, bound: float | None, rate: float, demands: Sequence[float], load: Loaded
 ) -> tuple[float | None, float | None, float | None]:
-    """Return how many times the requirement a resource allows, with its interval.
+    """Return the multiple of the required rate that a resource allows, and the interval's two ends.
 
-    The limiting resource allows the sustained multiple; every other resource allows at least that.
+    The limiting resource allows the multiple that the load sustained.  Every other resource allows
+    at least that.  A value is None where it is not known.
     """
     if name == load.first and load.multiple is not None:
         return load.multiple, load.low, load.high

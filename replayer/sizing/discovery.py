@@ -71,7 +71,10 @@ def surveyed(session: SourceSession, url: URL, host: Host, every: float) -> Surv
 
 
 def location(session: SourceSession) -> machine.Location | None:
-    """Return the server's location on this machine; None where it is not proven or not readable."""
+    """Return the data folder and main process of the source's server; None if they are not known.
+
+    They are known if they can be read, and if it is proven that the server runs on this machine.
+    """
     try:
         row = session.rows(_LOCATION)[0]
     except ReplayerError:
@@ -80,7 +83,7 @@ def location(session: SourceSession) -> machine.Location | None:
 
 
 class _Look:
-    """One look at a source; notes on what could not be read are collected meanwhile."""
+    """One examination of a source; it collects notes on all that could not be read."""
 
     def __init__(self, session: SourceSession, host: Host) -> None:
         self._session = session
@@ -88,7 +91,10 @@ class _Look:
         self._notes: list[str] = []
 
     def survey(self, url: URL, every: float) -> Survey:
-        """Return all that can be read."""
+        """Return the facts of the source, and which of its counters can be read.
+
+        `url` is its address; `every` is the number of seconds between two readings.
+        """
         (about,) = self._session.rows(_ABOUT)
         self._lacking()
         beats = tuple(verb for verb in _BEATS if self._can_be_read(verb))
@@ -174,7 +180,11 @@ class _Look:
         return schema
 
     def _rows(self, verb: VerbName, words: str) -> list[Row]:
-        """Return a verb's rows; [] if the engine lacks the verb, and [] with a note if refused."""
+        """Return the rows of the engine's query for `verb`, which is the name of a task.
+
+        Return [] if the engine has no such query.  If the server refuses it, return [] and add a
+        note; `words` names the subject in this note.
+        """
         if self._session.engine.verb(verb) is None:
             return []
         try:
@@ -184,7 +194,10 @@ class _Look:
             return []
 
     def _refused(self, words: str, error: ReplayerError) -> None:
-        """Add a note that `words` was refused; raise the error if the connection itself is gone."""
+        """Add a note that the server refused to show `words`, the subject of a query.
+
+        Raise `error` instead if the connection itself is lost.
+        """
         if not self._session.answers():
             raise error
         self._notes.append(f"{words} is not read: {error}")

@@ -9,7 +9,7 @@ from replayer.units import show, three
 
 
 def show_multiple(multiple: float, low: float | None = None, high: float | None = None) -> str:
-    """Return a multiple of the requirement in words, as a share if it is below 1.
+    """Return a multiple of the requirement as text: `1.2 times what is required`, `80% of ...`.
 
     `low` and `high` are the ends of the multiple's 95 percent interval, which is shown if `low` is
     given.  A `high` of None or infinity is not known.
@@ -112,5 +112,8 @@ def _amount(value: float, unit: str) -> str:
 
 
 def last(run: Run, step: str) -> StepResult | None:
-    """Return the last result of a kind of step, even if it was cut short; None if there is none."""
+    """Return the last result in a run of steps of the kind `step`, such as `probe`; None if none.
+
+    A step that was cut short counts, too.
+    """
     return next((one for one in reversed(run.steps) if one.step == step), None)

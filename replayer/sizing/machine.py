@@ -56,7 +56,7 @@ def totals(host: Host, device: str | None) -> Totals:
 
 
 def rates(before: Totals, after: Totals) -> dict[str, float]:
-    """Return column -> value of the host between two readings.
+    """Return column of a profile -> value for the time between two readings, such as a rate.
 
     A column is NaN or left out if its counter fell or is missing.
     """
@@ -70,7 +70,11 @@ def rates(before: Totals, after: Totals) -> dict[str, float]:
 
 
 def _cpu(before: Totals, after: Totals) -> dict[str, float]:
-    """Return column -> processors in a state, by share of all ticks, as iostat and vmstat count."""
+    """Return column -> mean number of processors that were in a state between two readings.
+
+    It is the state's share of all clock ticks, times the number of processors, as iostat and vmstat
+    count.
+    """
     spent = {state: max(0, after.ticks[state] - before.ticks[state]) for state in after.ticks}
     each = after.processors / (sum(spent.values()) or 1)
     user = (spent["usr"] + spent["nice"] + spent["guest"] + spent["gnice"]) * each
@@ -126,10 +130,11 @@ def _net(before: tuple[int, int], after: tuple[int, int], seconds: float) -> dic
 def located(engine: str, row: Row, listener: int) -> Location | None:
     """Return the location of a server, if it is proven that it runs on this machine.
 
-    `row` is the answer of the verb profile/location.  `listener` is the process at the other end of
-    a Unix socket, 0 where there is none.  The server is that process, or the one that the server's
-    PID file names.  As proof, the process was started at the time that the server reports, and its
-    working folder is the server's directory, if this user may see that folder.
+    `row` is the server's answer to the engine's query `profile/location`.  `listener` is the
+    process at the other end of a Unix socket, 0 where there is none.  The server is that process,
+    or the one that the server's PID file names.  As proof, the process was started at the time that
+    the server reports, and its working folder is the server's directory, if this user may see that
+    folder.
     """
     for directory in environment.folders(engine, Path(str(row["directory"]))):
         for process in filter(None, (listener, _noted(directory / str(row["pid_file"])))):

@@ -1,8 +1,9 @@
-"""Each need of a requirement -> a row that decides: measured, predicted, or not tested.
+"""Rows with the verdict on each need of a requirement: measured, predicted, or not tested.
 
-A need that arithmetic refutes is not measured.  A need is measured where the load had as much of it
-as the profile requires.  Where the load had less, the need is compared with a probe's result or
-with a fact of the machine; that is a prediction.
+A need is the required amount of one resource.  If arithmetic shows that the machine has too little
+of it, nothing is measured.  A need is measured where the load used about as much as the profile
+requires.  Where the load used less, the need is compared with a probe's result or with a fact of
+the machine; that is a prediction.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +55,7 @@ AS_THERE = "as-there"
 
 @dataclass(frozen=True)
 class _Known:
-    """All known facts of a machine."""
+    """All that is known of a machine: its facts, the finished steps, and the result of the load."""
 
     sizing: Sizing
     steps: Sequence[StepResult]
@@ -64,17 +65,21 @@ class _Known:
 
     @property
     def trials(self) -> Sequence[Mapping[str, Any]]:
-        """Return the trials that count: those that held, or all except void ones if none held."""
+        """Return the trials that count: those with which the machine kept up (held), if any.
+
+        If there are none, all trials count, except those that other programs disturbed (void).
+        """
         tables = [step.tables.get("trials", ()) for step in self.steps if step.step == "capacity"]
         counted = tables[-1] if tables else ()
         rows: list[Mapping[str, Any]] = [row for row in counted if row["ended"] != "void"]
         return [row for row in rows if row["ended"] == "held"] or rows
 
     def had(self, column: str) -> float | None:
-        """Return the amount in a trial's column at the required rate; None if not known.
+        """Return how much of a `column` the load uses at the required rate; None if not known.
 
-        One statement costs less at a higher rate.  The amount is therefore taken from the hold of
-        the required rate and from trials at about that rate; from all trials if there are none.
+        One statement costs less at a higher rate.  The amount is therefore taken from trials at
+        about the required rate, and from the hold, which keeps up the required rate for longer.  If
+        there are none, all trials count.
         """
         near = [row for row in self.trials if abs(float(row["multiple"]) - 1) <= _NEAR]
         shares: list[float] = []
@@ -88,12 +93,19 @@ class _Known:
 
     @property
     def _hold(self) -> Sequence[Mapping[str, Any]]:
-        """Return the row of the hold, in a list that is empty if the required rate did not hold."""
+        """Return the row of the hold, in which the required rate is kept up for longer, as a list.
+
+        The list is empty if there was no hold, or if the machine did not keep up.
+        """
         tables = [step.tables.get("hold", ()) for step in self.steps if step.step == "capacity"]
         return [row for row in (tables[-1] if tables else ()) if row.get("ended") == "held"]
 
     def probes(self, operation: str) -> list[Mapping[str, Any]]:
-        """Return rows of the device's probes: of the source's request size if any, else all."""
+        """Return the rows of the device's probes for an operation, `read` or `write`.
+
+        If there are probes with requests as large as the source's, only their rows are returned.
+        Probes that write as a log is written are left out.
+        """
         known = [
             (step.name, row)
             for step in self.steps
@@ -106,7 +118,7 @@ class _Known:
 
 
 def _own(trial: Mapping[str, Any], column: str) -> float:
-    """Return a trial's value of a column of the device, without the reads of other programs."""
+    """Return a trial's value in a column of the device, after subtracting other programs' reads."""
     others = trial.get("others_read_share") if column.startswith("read") else None
     return float(trial[column]) * (1 - float(others or 0.0))
 
@@ -114,7 +126,12 @@ def _own(trial: Mapping[str, Any], column: str) -> float:
 def rows(
     sizing: Sizing, run: Run | None, load: Loaded, loaded: Sequence[ResourceRow] = ()
 ) -> Iterator[ResourceRow]:
-    """Yield a row for each need of a requirement, by the steps that have ended in a run so far."""
+    """Yield a row with the verdict for each need, from the steps that have ended in a run so far.
+
+    `load` is the result of the search for the highest rate; `loaded` has the rows of the resources
+    that this load used.  A need that was not tested has no row if a known limit of the target is
+    about the same resource.
+    """
     steps = run.steps if run is not None else ()
     known = _Known(sizing, steps, load, {row.resource: row for row in loaded})
     limited = {judgement.resource for judgement in sizing.judgements if judgement.required}
@@ -127,7 +144,7 @@ def rows(
 
 
 def refuted(sizing: Sizing, run: Run | None, load: Loaded) -> list[ResourceRow]:
-    """Return the needs that are refuted without a load, by arithmetic and by probes."""
+    """Return the rows of needs that the machine cannot meet, as arithmetic or probes show."""
     return [
         row
         for row in rows(sizing, run, load)
@@ -190,9 +207,11 @@ def _held_against(  # noqa: PLR0917 - what is held against what
     proof: str,
     required: float | None = None,
 ) -> ResourceRow:
-    """Return a row that compares the supply `here` with a need.
+    """Return a row that compares a need with `here`, the amount that the machine has.
 
-    `short` is the verdict if the supply is too small; `required` replaces the amount of the need.
+    `kind` and `proof` are the evidence.  `short` is the verdict if the amount is too small.  A
+    probe that gives only a little too little makes the verdict unclear.  `required` replaces the
+    amount of the need.
     """
     multiple = here / (required or need.required)
     sure = 1.0 if kind == "arithmetic" else _SURELY
@@ -201,7 +220,11 @@ def _held_against(  # noqa: PLR0917 - what is held against what
 
 
 def _measured(need: Need, known: _Known, proof: str, resource: str = "") -> ResourceRow:
-    """Return the row of a need of which the load used about as much as is required."""
+    """Return the row of a need that the load tested: it used about as much as is required.
+
+    The row is that of `resource` in the load's result.  If there is none, the row has the verdict
+    of the load as a whole.
+    """
     load, row = known.load, known.loaded.get(resource)
     if row is None or row.multiple is None:
         multiple = load.multiple
@@ -239,7 +262,7 @@ def _cpu(need: Need, known: _Known) -> ResourceRow:
 
 
 def _cpu_elsewhere(need: Need, known: _Known, required: float) -> ResourceRow:
-    """Return the CPU row for a server at a URL, whose processors only the load can have seen."""
+    """Return the row for CPU if the server is at a URL: only the load can show its processors."""
     if not known.trials or not known.sizing.requirement.work.cpu_cores:
         return _not_tested(need, "the server's processors cannot be seen from here")
     had = known.had("server_cores")
@@ -254,7 +277,7 @@ def _cpu_elsewhere(need: Need, known: _Known, required: float) -> ResourceRow:
 
 
 def _cores_there(known: _Known) -> float | None:
-    """Return the processors that a server at a URL may use; None if the load did not see them."""
+    """Return how many processors a server at a URL may use; None if the load did not show them."""
     most = [
         row.here
         for name in (resources.QUOTA, resources.MACHINE)
@@ -280,7 +303,12 @@ def _without_waking(required: float, known: _Known) -> float:
 
 
 def _carried(need: Need, known: _Known) -> tuple[float, str]:
-    """Return the cores required of this machine, and words on how the source's were converted."""
+    """Return how many cores of this machine are required, and words on their conversion.
+
+    The source's cores are converted by the speeds that probes measured on both machines.  If the
+    source has no such speeds, the number stays the same, and the words are "".  If they cannot be
+    compared, a core of this machine is assumed to do `_FASTER` times the work.
+    """
     speeds = known.sizing.requirement.probes
     there = (speeds.get(CPU_METRIC), speeds.get(MEMORY_METRIC))
     if not any(there):
@@ -313,7 +341,10 @@ def _on_device(need: Need, known: _Known) -> ResourceRow:
 
 
 def _probed(need: Need, known: _Known, probes: Sequence[Mapping[str, Any]]) -> ResourceRow:
-    """Return a row that compares a need with probes of the device, as the load used too little."""
+    """Return a row that compares a need with the results of the device's probes.
+
+    It is for a need of which the load used less than is required.
+    """
     operation, column, _, _ = _ON_DEVICE[need.name]
     # Of several request sizes, the largest has the most bytes, and the smallest the most requests.
     best = max(probes, key=lambda row: float(row[column]))
@@ -330,9 +361,10 @@ def _probed(need: Need, known: _Known, probes: Sequence[Mapping[str, Any]]) -> R
 
 
 def _shared(need: Need, known: _Known) -> float:
-    """Return the part of a need that falls away if commits that wait share one flush of the log.
+    """Return how much less of a need there may be if waiting commits share one flush of the log.
 
-    For each flush, a block of the log is written, and blocks of the file system's journal.
+    For each flush, a block of the log is written, and blocks of the file system's journal.  Return
+    0 for a need that flushes do not change.
     """
     flushes = known.sizing.requirement.need("wal_syncs")
     if flushes is None or need.name not in _OF_A_FLUSH:
@@ -344,10 +376,11 @@ _SHARED_FLUSHES = "the load had as many commits, and fewer writes: those that wa
 
 
 def _shared_them(need: Need, known: _Known) -> bool:
-    """Return whether a load that held wrote less only because its commits shared flushes.
+    """Return whether the load wrote less than is required only because commits shared flushes.
 
-    Then it made as many commits with fewer flushes, and the saved flushes would have written the
-    missing amount.  If it had as many flushes, something else was not written.
+    It is True if the load fits, made as many commits as required with fewer flushes, and the saved
+    flushes would have written the missing amount.  If it had as many flushes as required, something
+    else was not written.
     """
     requirement = known.sizing.requirement
     flushes, work = requirement.need("wal_syncs"), requirement.work
@@ -365,7 +398,11 @@ _IN_MEMORY = "what is in use was read from memory, which is larger than at the s
 
 
 def _larger_memory(known: _Known) -> bool:
-    """Return whether data that the source read from its device may be in memory here."""
+    """Return whether data that the source read from its device may be in this machine's memory.
+
+    It is True if the load's data fits into memory, and if this machine has more memory than the
+    source, or one of the two amounts is not known.
+    """
     there, here = known.sizing.requirement.memory_bytes, known.sizing.memory_bytes
     return known.sizing.in_memory and (there is None or here is None or here > there)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def record(order: source.ProfileRequest, path: Path, say: Callable[[str], None]) -> tuple[str, str]:
     """Watch a source and save its profile as a new file; return the result and the cost in words.
 
-    Ctrl-C is one way to end it, and no failure.  Messages are printed meanwhile.
+    The user may end it with Ctrl-C, which is not a failure.  Messages are printed meanwhile.
     Raise Impossible for a source that cannot be profiled or a file that cannot be made; raise
     ReplayerError where the last part could not be saved.
     """

@@ -12,7 +12,7 @@ from replayer.sizing.findings import Loaded, ResourceRow
 
 
 class Used(NamedTuple):
-    """The use of resources: by all replays, by refused ones, and by those at the highest speed."""
+    """Use of resources by replays: by all, by failed ones, and by those at the highest speed."""
 
     points: Sequence[LevelPoint]
     """Points of all replays that count."""
@@ -23,7 +23,7 @@ class Used(NamedTuple):
 
     @property
     def judged(self) -> Saturation | None:
-        """Return the saturation, with the limiting resource; None where nothing is known."""
+        """Return how busy each resource was, and which one limits the speed; None if not known."""
         if self.refused:
             return saturation.at_limit(self.points, self.refused)
         return saturation.at_highest(self.points, self.highest) if self.highest else None
@@ -66,7 +66,7 @@ def _use(row: Mapping[str, Any]) -> ResourceUse:
 
 
 def rows(used: Used, rate: float, load: Loaded) -> Iterator[ResourceRow]:
-    """Yield a row for each resource: what `rate` statements a second need of it, and the supply."""
+    """Yield a row for each resource: what `rate` statements a second need, and the supply here."""
     judged = used.judged
     if judged is None:
         return

@@ -1,7 +1,8 @@
 """Profile -> requirement: the busiest minute of each resource, times growth, times headroom.
 
-The load imitates the work of one minute: the busiest one of the leading resource.  The busiest
-minute of another resource may be a different one; its value stands in that resource's need.
+The load imitates the work of one minute: the busiest one of the leading resource, which the user
+may choose.  The busiest minute of another resource may be a different one; its value stands in that
+resource's need, which is the required amount of it.
 """
 
 import collections
@@ -127,7 +128,10 @@ class Requirement(Noun):
         return next((one for one in self.needs if one.name == name), None)
 
     def rate(self, table_blocks: int) -> float:
-        """Return the statements a second required on tables of so many blocks."""
+        """Return how many statements a second are required; growth and headroom are included.
+
+        `table_blocks` is the number of blocks of one table: a scan reads all of them.
+        """
         return self.factor * self.work.rate(table_blocks)
 
 
@@ -151,8 +155,9 @@ def of(
     window: float = MINUTE,
     by: str = "",
 ) -> Requirement:
-    """Return a profile's requirement; `by` names the leading resource, by default the first known.
+    """Return the requirement of a profile; `by` names the leading resource, or is "" for the first.
 
+    The load imitates the busiest `window` seconds of the leading resource.
     Raise Impossible, in one sentence, for factors out of range and for a profile without load;
     raise NotFound for a resource that does not exist.
     """
@@ -245,7 +250,7 @@ def _leader(profile: ResourceProfile, by: str) -> Resource:
 
 
 class _Scale(NamedTuple):
-    """Factors for measured loads; memory and data are not scaled."""
+    """Growth and headroom, by which measured loads are multiplied; memory and data are not."""
 
     growth: float = 1.0
     headroom: float = 0.0
@@ -287,10 +292,11 @@ def _has_own_cpu(profile: ResourceProfile) -> bool:
 
 
 def _others(name: str, columns: Mapping[str, float], block_bytes: int) -> float:
-    """Return the part of a device's reads that the database cannot have done.
+    """Return the part of a device's reads that the database cannot have done, in the column `name`.
 
     The database reads the blocks that it missed, each by one request at most.  It also reads its
-    temporary files, about as often as they are written.
+    temporary files, about as often as they are written.  Return 0 for a small part, and for a
+    column that does not count reads.
     """
     if name not in _READS or "blocks_read" not in columns or "read_mbps" not in columns:
         return 0.0

@@ -48,13 +48,14 @@ class SourceSession:
             self._open = stack.pop_all()
 
     def close(self) -> None:
-        """Close the connection, also a lost one."""
+        """Close the connection; it may be lost already."""
         self._open.close()
 
     def rows(self, verb: VerbName, schema: str = "") -> list[Row]:
-        """Return the rows of a verb that has one statement; `schema` replaces its placeholder.
+        """Return the rows of the engine's query for `verb`, which must be a single statement.
 
-        Raise ReplayerError if the statement fails, and Skip if the engine does not have the verb.
+        `schema` replaces the placeholder of a schema in the statement.  Raise ReplayerError if the
+        statement fails, and Skip if the engine does not have this query.
         """
         key = (verb, schema)
         if key not in self._texts:
@@ -64,7 +65,7 @@ class SourceSession:
         return self._database.fetch(statement, verb=verb)
 
     def reading(self, verbs: Iterable[VerbName], schema: str = "") -> SourceReading:
-        """Return the totals and gauges of several verbs as one reading.
+        """Return the totals and gauges of several queries, one for each verb, as one reading.
 
         The time of the reading is halfway between its begin and its end.
         """
@@ -100,7 +101,10 @@ class SourceSession:
 
 
 def _values(verb: VerbName, row: Row) -> dict[str, float]:
-    """Return column -> number of a row; raise Impossible for a column that no profile has."""
+    """Return column -> number in a row of a query; NaN where the row has NULL.
+
+    Raise Impossible, with the name `verb` of the query, for a column that no profile has.
+    """
     names = [name for name in row if name not in _ERA]
     for name in names:
         if name not in KNOWN:

@@ -135,12 +135,12 @@ class Data(NamedTuple):
     unproven: tuple[str, ...]
 
     def size(self, block_size: int) -> int:
-        """Return the bytes of all tables."""
+        """Return the bytes of all tables, with one row in each block of `block_size` bytes."""
         return self.tables * self.rows * block_size
 
 
 class Stage(NamedTuple):
-    """One stage of the plan."""
+    """One stage of the plan: its description, and its approximate time in seconds."""
 
     words: str
     seconds: float
@@ -158,7 +158,7 @@ class SizingPlan(NamedTuple):
 
     @property
     def compute(self) -> float:
-        """Return the part of the required rate, in statements a second, that only burns CPU."""
+        """Return how many of the required statements a second only burn CPU."""
         return self.rate * self.mix.shares.get("compute", 0.0)
 
     @property
@@ -262,7 +262,7 @@ def _room(machine: CandidateMachine) -> int | None:
 def _residence(
     size: int, part: float, machine: CandidateMachine, *, device_only: bool
 ) -> tuple[Residence, int | None]:
-    """Return where data is read from, and bytes of buffers; a share `part` fits on the disk."""
+    """Return where data is read, and bytes of buffers; a share `part` of it fits on the disk."""
     if not machine.own_server or machine.memory_bytes is None:
         return Residence.MEMORY, None
     if device_only:
@@ -276,7 +276,7 @@ def _residence(
 
 
 def _rounded(size: float) -> int:
-    """Return a size rounded down to two binary digits: similar machines then have the same size."""
+    """Return bytes rounded down to 1 or 1.5 times a power of two: similar machines get the same."""
     digit = 1 << max(20, int(size).bit_length() - 2)
     return max(_LEAST_BUFFERS, int(size) // digit * digit)
 
@@ -284,7 +284,7 @@ def _rounded(size: float) -> int:
 def _of_size(
     requirement: Requirement, machine: CandidateMachine, wanted: int | None, size: int, made: int
 ) -> Iterator[str]:
-    """Yield sentences on what the size of the data leaves unproven."""
+    """Yield sentences on what the load cannot prove because of the size of its data."""
     if wanted is None:
         yield (
             f"how much data is in use is not known ({requirement.working_set_method}): "
@@ -304,7 +304,7 @@ def _of_size(
 
 
 def _of_reads(residence: Residence, machine: CandidateMachine) -> Iterator[str]:
-    """Yield sentences on what the way of reading the data leaves unproven."""
+    """Yield sentences on what the load cannot prove because of the way in which it reads data."""
     if residence is Residence.BEYOND:
         yield (
             "what is in use is larger than memory: direct I/O, with buffers in the place of the "
@@ -320,7 +320,7 @@ def _of_reads(residence: Residence, machine: CandidateMachine) -> Iterator[str]:
 
 
 def _load(requirement: Requirement, data: Data) -> tuple[WeightedMix, float]:
-    """Return the mix and the required rate of its statements."""
+    """Return the load's mix (proportions of statements) and its required rate of statements."""
     rate = requirement.rate(data.rows)
     if not rate > 0:
         raise Impossible(
@@ -361,7 +361,7 @@ def _split(mix: WeightedMix, rate: float, objective: str) -> tuple[WeightedMix, 
 
 
 def _most_cpu(objective: str) -> float:
-    """Return the seconds of CPU that a statement burns at most."""
+    """Return how many seconds of CPU one statement may burn at most to keep to the objective."""
     shortest = min(goal.seconds for goal in goals(objective))
     return max(_LEAST_CPU, _CPU_SHARE * shortest)
 
@@ -390,7 +390,7 @@ def _sessions(requirement: Requirement, options: SizingOptions) -> int:
 
 
 def _carriers(requirement: Requirement, mix: WeightedMix) -> Iterator[dict[str, Any]]:
-    """Yield probes that convert CPU at the source to CPU here, if the source ran them as well."""
+    """Yield probe steps that compare a core here with one at the source, if the source ran them."""
     if mix.cpu and requirement.probes.get(CPU_METRIC):
         yield {"step": "probe", "name": "cpu", "probe": "cpu", "threads": [1], "duration": "3s"}
     if mix.cpu and requirement.probes.get(MEMORY_METRIC):
@@ -413,7 +413,7 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
     sessions: int,
     options: SizingOptions,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the probes of the most that the device can do, if the load reads or writes it."""
+    """Yield the probe steps that measure the device's limits, if the load reads or writes it."""
     seconds = min(_PROBE_SECONDS, options.trial or _PROBE_SECONDS)
     size = min(_GIB, max(_LEAST_SET, data.size(machine.block_size)))
     probe = {
@@ -473,7 +473,7 @@ def _request_size(requirement: Requirement, operation: str, block_size: int) -> 
 def _under(
     data: Data, mix: WeightedMix, rate: float, sessions: int, options: SizingOptions
 ) -> dict[str, Any]:
-    """Return the keys of a step that puts the load on the database."""
+    """Return the keys that each step under the load has: rate, mix, tables, sessions, buffers."""
     return {
         "rate": rate,
         "mix": mix,

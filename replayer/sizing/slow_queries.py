@@ -48,7 +48,7 @@ class SlowQuery(ABC):
 
 
 class ServerCpu(SlowQuery):
-    """CPU time of the server's processes, including those that ended."""
+    """The query for the CPU time of the server's processes, including those that ended."""
 
     name = "what the server's processes use"
     every = OFTEN
@@ -57,7 +57,10 @@ class ServerCpu(SlowQuery):
         self.process = process
 
     def read(self, session: SourceSession) -> SourceReading:
-        """Return the CPU seconds of the server's processes since its start; NaN if not known."""
+        """Return a reading with the CPU seconds of the server's processes since the server's start.
+
+        They are NaN where they are not known.
+        """
         del session
         used = processes.cpu_seconds(processes.family(self.process, ended=True))
         now = datetime.now(UTC).timestamp()
@@ -65,7 +68,7 @@ class ServerCpu(SlowQuery):
 
 
 class Calls(SlowQuery):
-    """The number of executed statements."""
+    """The query for the number of executed statements."""
 
     name = "calls of statements"
     every = OFTEN
@@ -74,18 +77,18 @@ class Calls(SlowQuery):
         self._schema = schema
 
     def read(self, session: SourceSession) -> SourceReading:
-        """Return the total number of calls of the statements in pg_stat_statements."""
+        """Return a reading with the total number of calls of statements in pg_stat_statements."""
         return session.reading([CALLS], schema=self._schema)
 
 
 class Sizes(SlowQuery):
-    """The size of the databases."""
+    """The query for the size of the databases."""
 
     name = "the size of the databases"
     every = _SELDOM
 
     def read(self, session: SourceSession) -> SourceReading:
-        """Return the size of all databases."""
+        """Return a reading with the size of all databases together, in bytes."""
         return session.reading([_SIZES])
 
 
@@ -120,7 +123,7 @@ class Tables(SlowQuery):
 
 
 class PoolUsage(SlowQuery):
-    """The amount of data in use, as the server itself estimates it."""
+    """The query for the amount of data in use, as the server itself estimates it."""
 
     name = "how much of the data is in use"
     every = _EACH_MINUTE
@@ -136,7 +139,7 @@ class PoolUsage(SlowQuery):
 
 
 class StatementCounts(SlowQuery):
-    """Number of executed statements of each kind, such as select."""
+    """The query for the number of executed statements of each kind, such as select."""
 
     name = "the mix of statements"
     every = _SELDOM

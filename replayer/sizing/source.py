@@ -56,7 +56,10 @@ class ProfileRequest(NamedTuple):
 
 
 def check(order: ProfileRequest) -> None:
-    """Raise Impossible if the times of an order make no row, or too many rows for a profile."""
+    """Raise Impossible if a profile of this length would have no row, or more than can be read.
+
+    `order` has its seconds, and the seconds between two rows.
+    """
     asked = f"a profile for {order.seconds:g} s, every {order.every:g} s,"
     if order.every < LEAST_SECONDS or order.seconds < order.every:
         raise Impossible(
@@ -139,7 +142,10 @@ class Watch:
             time.sleep(max(0.0, min(due, deadline) - time.monotonic()))
 
     def finish(self) -> None:
-        """Read the slow queries for a last time, if the source is there; end an open gap."""
+        """Read the slow queries for a last time, and end the gap that a lost connection left open.
+
+        Without a connection, the queries are not read.
+        """
         if self._lost and self._last is not None:
             end = self._last.end + time.monotonic() - self._last.reading.clock
             self._rows.gaps.append(Gap(begin=self._last.end, end=end, reason=self._lost))
@@ -194,7 +200,7 @@ class Watch:
             self._lose(str(lost))
 
     def _fill_up(self, every: float = slow_queries.OFTEN) -> None:
-        """Read the slow queries of intervals up to `every` seconds, before rows are saved."""
+        """Read, before saving rows, slow queries that repeat every `every` seconds or sooner."""
         if self._session is None or self._last is None:
             return
         try:
@@ -258,7 +264,7 @@ class Watch:
             self._fill(task, reading)
 
     def _fill(self, task: SlowQuery, reading: SourceReading) -> None:
-        """Put a query's rates into the rows since its last reading, its gauges into later rows."""
+        """Store a query's rates in the rows since its last reading, its gauges in later rows."""
         self._held |= {name: value for name, value in reading.values.items() if is_gauge(name)}
         before = self._read.get(task)
         if before is not None and not gap(before, reading):

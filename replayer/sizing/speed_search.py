@@ -39,7 +39,10 @@ class SpeedSearch:
     """The search for the highest speed, within one process of replayer."""
 
     def __init__(self, wanted: CaptureRequirement, promise: TimePromise, wait: float) -> None:
-        """Search within the promised time; waiting for other programs may add `wait` seconds."""
+        """Prepare a search that keeps to the promised time.
+
+        Waiting for other programs may add up to `wait` seconds to this time.
+        """
         self.promise = promise
         self._wanted, self._wait = wanted, wait
         self._next = capture_sizing.following(wanted)
@@ -50,7 +53,10 @@ class SpeedSearch:
         return None if self._gave_up else self._next(run)
 
     def continue_with(self, run: Run, progress: Progress) -> None:
-        """Print the progress; wait for other programs to end if they made the last trials void."""
+        """Print the progress, and wait if other programs disturbed the last replays (void ones).
+
+        The search is given up if these programs do not end in time.
+        """
         if not run.steps or run.status is not Status.RUNNING:
             return
         left, last = estimate(self._wanted, run), run.steps[-1]

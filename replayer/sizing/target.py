@@ -82,7 +82,7 @@ class _Strict(Noun):
 
 
 class Volume(_Strict):
-    """A disk."""
+    """Limits of a target's disk: `baseline` rates forever, `burst` rates while credits last."""
 
     BUCKETS = (("burst_iops", "baseline_iops", "iops_credits"),
                 ("burst_mbps", "baseline_mbps", "mbps_credits"))  # fmt: skip
@@ -97,7 +97,7 @@ class Volume(_Strict):
 
 
 class Cpu(_Strict):
-    """Processors."""
+    """Limits of a target's processors: all `cores` while credits last, `baseline_cores` forever."""
 
     BUCKETS = (("cores", "baseline_cores", "credits"),)
 
@@ -107,13 +107,13 @@ class Cpu(_Strict):
 
 
 class Memory(_Strict):
-    """Memory of the machine."""
+    """Size of a target's memory."""
 
     size: Annotated[Size, Field(gt=0)]
 
 
 class Network(_Strict):
-    """Network of the machine."""
+    """Limits of a target's network: the baseline forever, the burst rate while credits last."""
 
     BUCKETS = (("burst_mbps", "baseline_mbps", "mbps_credits"),)
 
@@ -123,7 +123,7 @@ class Network(_Strict):
 
 
 class SizingTarget(_Strict):
-    """The known limits of a target."""
+    """Known limits of a target, as read from its file."""
 
     name: str = ""
     volume: Volume | None = None
@@ -158,14 +158,17 @@ class Limit(Noun):
         return self.burst > self.baseline
 
     def lasts(self, rate: float) -> float:
-        """Return the seconds that a full bucket gives `rate`: infinite up to the baseline."""
+        """Return for how many seconds a full bucket of credits allows `rate`.
+
+        It is infinite for rates up to the baseline, and 0 for rates above the burst rate.
+        """
         if rate <= self.baseline:
             return math.inf
         return self.credits / (rate - self.baseline) if rate <= self.burst else 0.0
 
 
 class Judgement(Noun):
-    """The verdict of a limit on a requirement."""
+    """The verdict on whether a known limit of a target meets a requirement."""
 
     resource: str
     title: str
@@ -244,7 +247,7 @@ def _limit(
 def judge(
     target: SizingTarget, requirement: Requirement, profile: ResourceProfile, *, of: str = ""
 ) -> tuple[Judgement, ...]:
-    """Return the verdict of each limit of a target on a profile's requirement.
+    """Return for each limit of a target the verdict on whether it meets a profile's requirement.
 
     `of` is the target's name if there are several targets; otherwise it is "".
 
@@ -265,7 +268,7 @@ def judge_limit(
     profile: ResourceProfile,
     request_size: int | None = None,
 ) -> Judgement:
-    """Return the verdict of one limit on a profile's requirement, as `judge` does.
+    """Return the verdict on whether one limit meets a profile's requirement, as `judge` does.
 
     `request_size` is in bytes: a larger request counts as several.
     """
@@ -312,7 +315,7 @@ class _Asked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Spent:
-    """A resource's rates over a profile, counted as a bucket of credits counts them."""
+    """A resource's rates over a profile, counted in the way in which they use up credits."""
 
     demand: Numbers
     seconds: Numbers
@@ -321,7 +324,10 @@ class _Spent:
     """The highest ratio of counted requests to real ones."""
 
     def runs_out(self, limit: Limit, factor: float) -> float | None:
-        """Return the second since 1970 at which a full bucket is empty; None if it never is."""
+        """Return when a bucket of credits, full at the begin, is empty; None if it never is.
+
+        The time is in seconds since 1970.  `factor` multiplies the profile's rates.
+        """
         change = (limit.baseline - factor * self.demand) * self.seconds
         level = np.cumsum(change)
         # Credits that are earned while the bucket is full are lost.
@@ -348,7 +354,7 @@ def _short(profile: ResourceProfile) -> bool:
 
 
 def _multiple(limit: Limit, asked: _Asked, spent: _Spent) -> float:
-    """Return the highest multiple of the requirement that a limit and its credits allow."""
+    """Return by how much the requirement may be multiplied within a limit and its credits."""
     if asked.rate <= 0:
         return _TIMES
     most = min(_TIMES, limit.burst / asked.rate)

@@ -127,7 +127,7 @@ def _predicted(sizing: Sizing, fit: Fit) -> str:
 
 
 def _burnt(step: StepResult | None) -> Iterator[str]:
-    """Yield a sentence on the CPU that a statement was to burn, and what it really took."""
+    """Yield a sentence on the CPU that a statement was to use, and the CPU that it really used."""
     facts = {} if step is None else step.facts
     wanted, got = facts.get(cpu_burn.WANTED), facts.get(cpu_burn.GOT)
     if isinstance(wanted, float) and isinstance(got, float):
@@ -140,9 +140,10 @@ def _burnt(step: StepResult | None) -> Iterator[str]:
 
 
 def refutations(sizing: Sizing, run: Run | None = None) -> list[str]:
-    """Return sentences on why a machine cannot fit whatever a load shows, smallest multiple first.
+    """Return sentences with the reasons why a machine cannot fit, independent of any load.
 
-    Before a run, arithmetic gives the reasons; in a run, the probes that have ended give more.
+    The reason with the smallest multiple of the required amount comes first.  Before a run,
+    arithmetic gives the reasons; in a run, the probes that have ended give more.
     """
     rows = needs.refuted(sizing, run, _NO_LOAD)
     rows += [row for row in map(_limited, sizing.judgements) if row.fit is Fit.DOES_NOT_FIT]
@@ -152,7 +153,10 @@ def refutations(sizing: Sizing, run: Run | None = None) -> list[str]:
 def _rows(
     sizing: Sizing, run: Run, load: Loaded, loaded: Sequence[ResourceRow]
 ) -> Iterator[ResourceRow]:
-    """Yield a row for each need, and for each other resource that the load needed."""
+    """Yield a row for each need, which is the required amount of a resource.
+
+    Then yield a row for each other resource that the load used.
+    """
     decided = {row.resource: row for row in needs.rows(sizing, run, load, loaded)}
     covered = {name for row in decided.values() for name in _COVERED.get(row.need, ())}
     yield from decided.values()
@@ -175,10 +179,11 @@ _SCALING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps
 
 
 def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
-    """Return the load or the row with the worst fit; of several, the one with the least multiple.
+    """Return the load's result or the row that decides the overall verdict: the worst of them.
 
-    If all fit, it is the load, or a row that allows less than the load: only rows that were not
-    measured under the load, and whose need grows with the load, count then.
+    Of several, it is the one with the smallest multiple of the requirement.  A row that was
+    measured under the load counts only if it is worse than the load's result.  If all fit, only
+    rows count whose need grows with the load.
     """
     deciding = [row for row in rows if row.decides and row.fit is not Fit.NOT_TESTED]
     order = (Fit.DOES_NOT_FIT, Fit.UNCLEAR, Fit.FITS)
@@ -245,9 +250,10 @@ def _others(trial: Mapping[str, Any]) -> float:
 
 
 def _without_clients(load: Loaded, step: StepResult | None, sizing: Sizing) -> Loaded:
-    """Return the load; its verdict becomes `unclear` if without replayer's clients it might fit.
+    """Return the load's result; `unclear` if the machine might fit without replayer's own clients.
 
-    The profile's CPU is that of the server alone, and its real clients may run on other machines.
+    They run on the same machine and use its processors.  The profile's CPU is that of the server
+    alone, and its real clients may run on other machines.
     """
     here = sizing.cores
     if load.fit is not Fit.DOES_NOT_FIT or step is None or here is None:
@@ -282,7 +288,7 @@ def _text(step: StepResult, fact: str) -> str:
 
 
 class _CameTo(NamedTuple):
-    """The result of a search; its words are made together with its verdict."""
+    """Result of a search: verdict, words for it, and the sustained multiple with its interval."""
 
     fit: Fit
     words: str
@@ -302,7 +308,10 @@ def _came_to(sizing: Sizing, step: StepResult) -> _CameTo:
 
 
 def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
-    """Return the verdict by the interval of a multiple and by the hold, and words to append."""
+    """Return the verdict by a multiple's interval and by the hold, and words to append to it.
+
+    The hold ends the search: it keeps up the required rate for longer.
+    """
     if high is not None and high < 1:
         return Fit.DOES_NOT_FIT, ""
     if low < 1:
@@ -356,7 +365,9 @@ def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
 def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str) -> _CameTo:
     """Return the result of a search in which every trial failed.
 
-    If the server did fewer statements than the required rate, the multiple is done over required.
+    If all trials were at the required rate and the server did too few statements, the multiple is
+    the number that it did, divided by the required number.  `words` is the reason if some trials
+    were at other rates.
     """
     required = [row for row in failed if math.isclose(row["multiple"], 1, rel_tol=1e-3)]
     if len(required) < len(failed) or not required:
@@ -424,7 +435,7 @@ def _reasons(
 
 
 def _loaded(sizing: Sizing, step: StepResult | None, load: Loaded) -> Iterator[ResourceRow]:
-    """Yield a row for each resource that the load used: how much it needs, how much there is."""
+    """Yield a row for each resource that the load used: the required amount and the amount here."""
     table = step.tables.get("resources", ()) if step is not None else ()
     trials = step.tables.get("trials", ()) if step is not None else ()
 
@@ -436,7 +447,7 @@ def _loaded(sizing: Sizing, step: StepResult | None, load: Loaded) -> Iterator[R
 
 
 def _demand(name: str, trial: Mapping[str, Any]) -> float | None:
-    """Return how much of a resource one statement of a trial needed."""
+    """Return how much of a resource one statement of a trial needed; None if not measured."""
     used = [trial.get(column) for column in _USED.get(name, ())]
     done = trial.get("throughput_per_second") or 0.0
     if not used or not done or None in used:

@@ -39,7 +39,7 @@ def changes(
 
 
 def _floor(sizing: Sizing, run: Run) -> Iterator[Remedy]:
-    """Yield a remedy if an objective is shorter than the device's time for one flush."""
+    """Yield a remedy if an objective is shorter than one flush of the log takes on the device."""
     work = sizing.requirement.work
     own = (sizing.rate - sizing.compute) / sizing.requirement.factor
     writing = (work.update + work.insert) / max(1e-9, own)
@@ -85,7 +85,10 @@ def _objective(step: StepResult, load: Loaded) -> Iterator[Remedy]:
 
 
 def margins(growth: float, headroom: float, load: Loaded) -> Iterator[Remedy]:
-    """Yield a remedy if it would fit without headroom (0.3 is 30 %), or without growth."""
+    """Yield a remedy if the database would fit without headroom, and one if without growth.
+
+    `headroom` is a share: 0.3 is 30 %.
+    """
     if load.fit is Fit.FITS or load.low is None:
         return
     for name, factor in (
@@ -122,7 +125,7 @@ def more_of_the_first(load: Loaded, rows: Sequence[ResourceRow]) -> Iterator[Rem
 
 
 def _others(load: Loaded, rows: Sequence[ResourceRow]) -> list[ResourceRow]:
-    """Return the other resources that the load needed, where their supply is known."""
+    """Return the rows of other resources than the limiting one, where their supply is known."""
     return [
         row
         for row in rows
@@ -169,9 +172,9 @@ def missed_at(
 ) -> float:
     """Return the predicted share of blocks that buffers of `size` bytes would miss.
 
-    `curve` has (bytes, share missed) of two sizes or more, rising.  Misses fall with a power of the
-    size (a straight line in logarithms through the ends of the curve).  They fall to none where all
-    data in use fits.
+    `curve` has pairs of buffers in bytes and the share of blocks that they missed, for at least two
+    sizes, smallest first.  On logarithmic scales, a straight line through the first and the last
+    pair gives the prediction.  It is 0 for buffers that hold all data in use (`working_set` bytes).
     """
     (small, more), (large, fewer) = curve[0], curve[-1]
     if fewer <= 0 or (working_set is not None and size >= working_set):

@@ -31,7 +31,7 @@ class Relation:
         return None if min(done.values()) < 0 else replace(self, **done)
 
     def with_more(self, more: "Relation") -> "Relation":
-        """Return the later relation `more`, with the counters of both added."""
+        """Return `more`, which is this relation at a later time, with both counters added."""
         return replace(more, **{name: getattr(self, name) + getattr(more, name) for name in _DONE})
 
 
@@ -47,7 +47,11 @@ class Relations:
     _readings: int = 0
 
     def read(self, totals: Mapping[str, Relation]) -> None:
-        """Add the increases since the previous reading; a new relation's counters began at 0."""
+        """Add the increases of each relation's counters since the previous reading.
+
+        `totals` is the id of a relation -> the relation with its counters now.  The counters of a
+        relation that did not exist at the previous reading began at 0.
+        """
         for number, relation in totals.items():
             before = self._last.get(number)
             if before is None and not self._readings:
@@ -83,8 +87,9 @@ def tables(relations: Iterable[Relation]) -> tuple[TableUse, ...]:
 def estimated(
     relations: Iterable[Relation], block_bytes: int, cache_bytes: float, seconds: float
 ) -> WorkingSet:
-    """Return the bytes of distinct blocks that were accessed, as far as that can be known.
+    """Return an estimate of the data in use: the bytes of distinct blocks that were accessed.
 
+    `cache_bytes` is the size of the server's buffers; the blocks were accessed within `seconds`.
     A accesses that fall on N blocks at random touch N (1 - exp(-A / N)) of them (the occupancy
     problem).  A scan of a whole relation touches all.  A touched block was either in the server's
     buffers at the begin or was read later, so that the sum of both is an upper bound.
@@ -110,7 +115,7 @@ def estimated(
 
 
 def _touched(relation: Relation, block_bytes: int) -> float:
-    """Return the bytes of a relation that were touched."""
+    """Return the estimated bytes of a relation's distinct blocks that were accessed."""
     blocks = relation.bytes / block_bytes
     accesses = relation.blocks_hit + relation.blocks_read
     if relation.heap and relation.tuples_scanned >= _WHOLE * max(1.0, relation.tuples):

@@ -66,12 +66,12 @@ class StatementLoad(Noun):
     assumptions: tuple[str, ...] = ()
 
     def rate(self, table_blocks: int) -> float:
-        """Return the statements a second on tables of so many blocks."""
+        """Return the statements a second; a scan reads `table_blocks` blocks, a whole table."""
         scans = self.scanned_blocks / max(1, table_blocks)
         return self.point + self.range + self.update + self.insert + scans
 
     def mix(self, table_blocks: int) -> WeightedMix:
-        """Return the proportions of the statements on tables of so many blocks.
+        """Return the proportions of the statements; a scan reads `table_blocks` blocks.
 
         Raise Impossible if the profile counted no work, so that there are no statements.
         """
@@ -260,7 +260,7 @@ def _reads(counted: _Counted, writes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_statements(counted: _Counted, rows: float) -> float:
-    """Return the statements a second that read the `rows` a second by an index."""
+    """Return how many statements a second read `rows` rows a second by an index."""
     most = transactions(counted.columns)
     if counted.known("selects"):
         statements = counted.sum("selects")
@@ -281,9 +281,9 @@ def _read_statements(counted: _Counted, rows: float) -> float:
 
 
 def _rows_given(counted: _Counted) -> float:
-    """Return rows a second that reading statements returned, at most one for each statement.
+    """Return the rows a second that reading statements returned, at most one row a statement.
 
-    Further rows of a statement may come from a scan.
+    A statement may return more rows, but these may come from a scan, so they do not count.
     """
     reading = counted.kinds.get("select")
     if reading is None or not reading.calls or reading.rows is None:
@@ -333,7 +333,10 @@ def _missed(counted: _Counted, scanned: float, by_index: float) -> float:
 
 
 def _lengths(counted: _Counted, rows: float, statements: float) -> dict[str, Any]:
-    """Return fields of a StatementLoad for rows a second: point reads, or ranges of one length."""
+    """Return fields of a StatementLoad for reads by an index: point reads, or ranges of one length.
+
+    `rows` and `statements` are numbers a second.  Statements of about one row are point reads.
+    """
     if not statements or not rows:
         return {}
     mean = rows / statements

@@ -18,18 +18,18 @@ def other_than_asked(result: StepResult) -> str:
 
 
 def asked_and_got(asked: str, got: str) -> str:
-    """Return a text of the requested and the measured state."""
+    """Return a text of the requested and the measured state, such as `asked cold, got warm`."""
     return f"asked {asked}, got {got}"
 
 
 def is_not_cold(result: StepResult) -> bool:
-    """Return whether the data had another temperature than requested."""
+    """Return whether the data was not as cold or warm as requested; False if not known."""
     cold = result.cold
     return cold is not None and cold.asked not in (cold.got, Temperature.UNKNOWN)
 
 
 def is_not_served(result: StepResult) -> bool:
-    """Return whether the blocks had another origin than requested."""
+    """Return whether the blocks came from another layer than requested; False if not known."""
     ledger = result.ledger
     return ledger is not None and ledger.asked not in (ledger.verdict, ReadOrigin.UNKNOWN, None)
 
@@ -40,7 +40,7 @@ def is_other_work(result: StepResult) -> bool:
 
 
 def failures(result: StepResult) -> tuple[int, int]:
-    """Return how many statements of a replay failed though they had not in the source.
+    """Return how many statements of a replay failed though they had not failed in the source.
 
     The second number counts statements that failed only because an earlier one had failed; it is 0
     if the first number is 0.

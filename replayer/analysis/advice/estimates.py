@@ -58,8 +58,9 @@ def took(
 ) -> Known:
     """Return the duration of a step from the newest run that did the same, else from its keys.
 
-    `runs` are sorted, the newest first.  `set_to` are the seconds by the step's keys, 0 if they
-    set none.  `before` are the steps before it in its workload: they make the data that it reads.
+    `runs` are sorted, the newest first.  `set_to` is the time in seconds that the step's keys set,
+    0 if they set none.  `before` are the steps before it in its workload: they make the data that
+    it reads.
     """
     for run in runs:
         if _on_other_data(run, before):
@@ -120,7 +121,10 @@ def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -
 
 
 def _on_other_data(run: Run, before: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a run read other data: a step that prepares data once had other keys there."""
+    """Return whether a run read other data than the data that the steps `before` prepare.
+
+    This is so if a step that prepares data only once had other keys in the run.
+    """
     for spec in before:
         made = [step.spec for step in run.steps if step.step == spec.get("step")]
         if spec.get("once") and made and spec not in made:
@@ -146,7 +150,8 @@ def _elapsed(run: Run) -> float:
 def _alike(spec: Mapping[str, Any], runs: Iterable[Run]) -> list[StepResult]:
     """Return the repeats of a step in the newest run that did exactly the same.
 
-    If there is none, return similar steps: those of the same name and verb, else of the same verb.
+    If there is none, return similar steps of a run: those of the same kind (such as `walk`) and
+    name, else one of the same kind.
     """
     rough: list[StepResult] = []
     for run in runs:

@@ -44,7 +44,7 @@ def about(facts: Facts) -> tuple[Advice, ...]:
 
 
 def every() -> tuple[Callable[[Any], Advice | None], ...]:
-    """Return all warnings; the name of each is its anchor in docs/reference.md."""
+    """Return the functions of all warnings; each name is its anchor in docs/reference.md."""
     return (*_warnings("run"), *_warnings("facts"))
 
 
@@ -88,7 +88,7 @@ def coldness(run: Run) -> Advice | None:
 
 
 def _colder(cold: Cold) -> str:
-    """Return a remedy for warm data; results of earlier versions of replayer do not contain it."""
+    """Return the result's remedy for warm data, or a usual one for results of earlier versions."""
     if cold.todo:
         return cold.todo
     if "drop_caches" in cold.method:

@@ -60,12 +60,12 @@ class AccountWindow(Protocol):
 
     @property
     def begin_ns(self) -> int:
-        """Return the time of the window's first mark, in nanoseconds."""
+        """Return when the window began (its first mark), in nanoseconds of the sampler's clock."""
         ...
 
     @property
     def end_ns(self) -> int:
-        """Return the time of the window's last mark, in nanoseconds."""
+        """Return when the window ended (its last mark), in nanoseconds of the sampler's clock."""
         ...
 
     @property
@@ -128,14 +128,17 @@ def account(
 
 
 def _cpu(whose: str, spent: CpuSeconds, operations: float, kernel: Split) -> dict[Spent, float]:
-    """Return part -> CPU seconds per operation."""
+    """Return part of an account -> CPU seconds per operation; `whose` is `server` or `client`."""
     user = Spent.SERVER if whose == "server" else Spent.CLIENT
     parts = {user: spent.user, **_divided(spent.system, kernel.get(whose, {}))}
     return {part: parts[part] / operations for part in Spent if parts.get(part)}
 
 
 def _divided(amount: float, weights: Mapping[Spent, float]) -> dict[Spent, float]:
-    """Divide an amount of kernel time by weights; without weights all of it is KERNEL."""
+    """Return part -> its portion of an amount of kernel time, in proportion to the weights.
+
+    Without weights, all of the time is in the part KERNEL.
+    """
     whole = sum(weights.values())
     if whole <= 0:
         return {Spent.KERNEL: amount}
@@ -145,7 +148,10 @@ def _divided(amount: float, weights: Mapping[Spent, float]) -> dict[Spent, float
 def _shares(
     waits: WaitSamples, kernel: Split
 ) -> tuple[dict[Spent, float], dict[str, float], float]:
-    """Return the parts as shares of the sessions' time, the waits by name, and Account.unsure."""
+    """Return part -> share of the sessions' time, wait -> share of it, and Account.unsure.
+
+    The last one is the share of time by which two measurements of sleep differ.
+    """
     if waits.times is None or waits.times.span <= 0:
         return *_told(waits), 0.0
     shares = _ran(waits, waits.times, kernel)
@@ -178,7 +184,7 @@ def _sleep(waits: WaitSamples, times: ThreadTimes, awake: float) -> tuple[_Waits
 
 
 def _ran(waits: WaitSamples, times: ThreadTimes, kernel: Split) -> dict[Spent, float]:
-    """Return part -> share of the sessions' time that they ran or waited for a processor."""
+    """Return part -> share of the sessions' time in which they ran or waited for a processor."""
     cpu = times.user + times.system
     ran, queued = times.ran / times.span, times.queued / times.span
     if not waits.counted:
@@ -212,7 +218,7 @@ def _throttled(waits: WaitSamples, ran: float, queued: float) -> float:
 
 
 def _told(waits: WaitSamples) -> tuple[dict[Spent, float], dict[str, float]]:
-    """Return the shares and the waits by name from the server's wait events alone.
+    """Return part -> share of time, and wait -> share of time, by the server's wait events alone.
 
     A session without a wait event counts as working in the server.
     """
@@ -228,15 +234,15 @@ def _told(waits: WaitSamples) -> tuple[dict[Spent, float], dict[str, float]]:
 
 
 def _traced(traced: Mapping[str, float], span: float) -> dict[str, float]:
-    """Return state -> seconds of sleep, from the shares that the traces had."""
+    """Return state of a thread -> seconds of sleep, from the shares of `span` seconds in traces."""
     return {letter: share * span for letter, share in traced.items() if letter != _RUNS}
 
 
 def asleep(observed: Iterable[Observed], traced: Mapping[str, float] | None = None) -> _Waits:
-    """Return (wait, part) -> seconds of sleep of threads; see the module's docstring.
+    """Return (wait, part) -> seconds in which threads slept, from samples of these threads.
 
-    With `traced`, state -> seconds, the sleep of each state has this length, and the samples only
-    divide it into waits.
+    `traced` is state -> seconds of sleep, as traces measured it.  If it is given, each state has
+    this length, and the samples only divide it into waits.
     """
     seen = list(observed)
     slept: _Waits = defaultdict(float)
@@ -275,7 +281,11 @@ def _slept(seen: list[Observed], letter: str) -> _Waits:
 
 
 def _fits(one: Observed, *, devices: bool) -> bool:
-    """Return whether a thread's state is possible with the wait event that the server reports."""
+    """Return whether a thread's state is possible with the wait event that the server reports.
+
+    `devices` is True if the server reports some waits for a device.  Sleep in the disk state does
+    not fit a thread without a wait event then.
+    """
     if one.letter == _DISK:
         return one.part in _OF_DISK or not (one.part or devices)
     return bool(one.part)
@@ -297,7 +307,7 @@ def _part(one: Observed) -> Spent:
 
 
 def _name(one: Observed) -> str:
-    """Return the name of a wait: the server's name, else one for the state in the kernel."""
+    """Return the name of a thread's wait: the server's name, else one for the kernel's state."""
     if one.part and (one.letter != _DISK or one.part in _OF_DISK):
         return one.wait
     asleep = _DISK_SLEEP if one.letter == _DISK else _SLEEP

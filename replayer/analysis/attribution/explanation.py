@@ -116,17 +116,20 @@ class Why(Noun):
 
     @property
     def explained(self) -> bool:
-        """Return whether a part moved in the same direction as the whole, the residue excepted."""
+        """Return whether a part moved in the direction of the whole time, the residue excepted."""
         return any(self._explains(part) for part in self.moved)
 
     @property
     def likely(self) -> tuple[AccountPart, ...]:
-        """Return the parts that likely moved, the largest first."""
+        """Return the parts that likely moved, those with the largest shift first."""
         return tuple(part for part in self.parts if part.change is PartChange.LIKELY)
 
     @property
     def largest(self) -> AccountPart | None:
-        """Return the part with the largest shift in the direction of the whole, shown or not."""
+        """Return the part with the largest shift in the direction of the whole time; None if none.
+
+        The shift need not have been shown by a test.
+        """
         explaining = [part for part in self.parts if self._explains(part)]
         return max(explaining, key=lambda part: abs(part.shift), default=None)
 
@@ -202,7 +205,7 @@ def _account(step: StepResult, in_work_units: Collection[str]) -> Account:
 
 
 def _blocks(step: StepResult) -> float | None:
-    """Return how many operations of a step's account make a work unit; None if not known."""
+    """Return how many operations of a step's account make one unit of its work; None if unknown."""
     rate = step.value(_WORK)
     if not rate or step.account is None or not step.account.seconds:
         return None
@@ -212,7 +215,7 @@ def _blocks(step: StepResult) -> float | None:
 
 
 def _same_blocks(base: Side, other: Side, step: str) -> bool:
-    """Return whether a work unit has as many blocks on both sides; True if that is not known.
+    """Return whether a unit of work has as many blocks on both sides; True if that is not known.
 
     If fewer blocks are missed, the time per block may grow although the work is done faster.
     """
@@ -242,7 +245,7 @@ def _per_work_unit(step: StepResult, account: Account) -> Account:
 
 
 def _kind(side: Side, step: str) -> str:
-    """Return the verb of the step with this name, such as walk; "" if there is none."""
+    """Return the kind of the step with this name, such as `walk`; "" if there is no such step."""
     return next((one.step for run in side.runs for one in run.steps if one.name == step), "")
 
 
@@ -281,7 +284,8 @@ def _missing(sides: _Accounts, named: tuple[Side, Side]) -> str:
 def _measured(account: Account, *, split: bool) -> Iterator[Measurement]:
     """Yield the parts of a session's time, absent ones as 0, the residue, and the whole.
 
-    Without `split`, the kernel's parts are one.  With it, an account that has no profile yields no
+    All are seconds per operation.  The residue is the time that is in no part.  Without `split`,
+    the parts of the kernel are added up as one.  With it, an account that has no profile yields no
     kernel parts, as they are not known.
     """
     if not account.operations > 0 or not account.session:
@@ -333,7 +337,7 @@ _Sides = tuple[statistics.Floats, statistics.Floats]
 def _without_common(
     parts: list[AccountPart], whole: AccountPart, values: Mapping[str, _Sides]
 ) -> list[AccountPart]:
-    """Return the parts; those that moved only as much as all parts did become likely at most.
+    """Return the parts; one that moved only as much as all parts is now `likely moved` at most.
 
     Noise of the machine makes all parts of a unit slower, and often makes a metric differ as well.
     So if some parts moved by more than the common movement, only these stay moved.  The common
@@ -394,7 +398,7 @@ def _known(values: statistics.Floats) -> statistics.Floats:
 
 
 def _p(sides: _Sides) -> float | None:
-    """Return the p value of the rank test; None if all values are equal."""
+    """Return the p value of a rank test between the sides; None if all values are equal."""
     below, above = map(_known, sides)
     varies = np.ptp(np.concatenate([below, above])) > 0
     return statistics.rank_test(below, above) if varies else None
@@ -414,18 +418,27 @@ def _corrected(parts: Sequence[_Sides]) -> list[float | None]:
 
 
 def _can_matter(sides: _Sides, whole: float) -> bool:
-    """Return whether a part's values spread enough for the part to be a reason for `whole`."""
+    """Return whether a part's values spread enough to explain some of `whole`.
+
+    This is the difference of the whole time between the sides.
+    """
     known = np.concatenate([_known(side) for side in sides])
     return bool(np.ptp(known) >= _MATTERS * abs(whole))
 
 
 def _could_show(tested: Sequence[_Sides], whole: float) -> bool:
-    """Return whether a shift by a quarter of the difference would have been shown in every part."""
+    """Return whether a shift by a quarter of `whole` would have been shown in every tested part.
+
+    `whole` is the difference of the whole time between the sides.
+    """
     return all(_units(sides, QUARTER * abs(whole), len(tested)) for sides in tested)
 
 
 def _units(sides: _Sides, gap: float, family_: int) -> bool:
-    """Return whether the units of `sides` show a shift of `gap` in four of five comparisons."""
+    """Return whether there are enough units to show a shift of `gap` in four of five comparisons.
+
+    `family_` is the number of parts for which p values are corrected.
+    """
     below, above = map(_known, sides)
     error = statistics.shift(below, above).error
     needed = statistics.units_to_differ(gap, error, below.size, above.size, family=family_)
@@ -433,7 +446,7 @@ def _units(sides: _Sides, gap: float, family_: int) -> bool:
 
 
 def _part(name: str, sides: _Sides, p: float | None = None, family_: int = 1) -> AccountPart:
-    """Return a part with its statistics and without a verdict."""
+    """Return the part `name` with its statistics; its verdict is `unclear` until it is judged."""
     below, above = map(_known, sides)
     shift = statistics.shift(below, above)
     needed = statistics.units_to_differ(
@@ -453,7 +466,7 @@ def _part(name: str, sides: _Sides, p: float | None = None, family_: int = 1) ->
 
 
 def _judged_part(part: AccountPart, whole: AccountPart, sides: _Sides) -> AccountPart:
-    """Return a part with its verdict."""
+    """Return a part with its verdict: moved, likely moved, unchanged or unclear."""
     apart = part.low is not None and part.high is not None and not part.low <= 0 <= part.high
     shown = apart and part.p is not None and part.p <= statistics.ALPHA
     moved = shown and abs(part.shift) >= LEAST * whole.base

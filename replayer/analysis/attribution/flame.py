@@ -63,7 +63,7 @@ def functions(stacks: Mapping[str, float]) -> list[Function]:
 
 
 def _function(parts: Sequence[str]) -> tuple[str, str]:
-    """Return (name, whose) of the leaf of a stack, as in Function."""
+    """Return the name of a stack's leaf, the function that ran, and its class as in Function."""
     leaf = parts[-1] if len(parts) > _HEAD else UNKNOWN
     kernel = leaf.endswith(KERNEL_FRAME) and parts[0] != KERNEL_THREADS
     return _named(leaf), f"{parts[0]}, kernel" if kernel else parts[0]
@@ -117,7 +117,7 @@ def _profiles(steps: Iterable[StepResult]) -> Iterator[tuple[float, float, Mappi
 def tree(base: Mapping[str, float], other: Mapping[str, float]) -> Frame:
     """Return the root of one call tree of both sides, each given as stack -> seconds per operation.
 
-    Its levels are: all, class, thread, root of the stack, … leaf.
+    The levels of the tree are: all, class of the process, thread, root of the stack, … leaf.
     """
     path = [Frame("all")]
     before: Sequence[str] = ()
@@ -167,7 +167,7 @@ def _short(frames: Sequence[str]) -> Sequence[str]:
 
 
 class Drawn(NamedTuple):
-    """A frame of a pruned tree."""
+    """A frame of a call tree that was reduced to its largest frames, so that it can be drawn."""
 
     name: str
     whose: str

@@ -39,7 +39,7 @@ class _AnyOf:
 
     @functools.cached_property
     def match(self) -> Callable[[str], re.Match[str] | None]:
-        """Return the function that matches the start of a text."""
+        """Return a function that matches the start of a text with any of the patterns."""
         return re.compile("|".join(f"(?:{pattern})" for pattern in self._patterns)).match
 
 
@@ -319,7 +319,7 @@ def of(frames: Sequence[str]) -> Spent:
 
 
 def kernel_samples(profile: StackProfile) -> dict[str, dict[Spent, int]]:
-    """Return class of a profile -> part of an account -> number of samples in kernel mode.
+    """Return class of the processes -> part of an account -> number of samples in kernel mode.
 
     Raises ValueError if the profile's stacks cannot be decoded.
     """
@@ -349,7 +349,7 @@ def _is_gate(frame: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _says(frame: str) -> Spent | None:
-    """Return the part that a function belongs to; None if its name does not show it."""
+    """Return the part of an account for a kernel function; None if its name does not show it."""
     name = _name(frame)
     if _PASSED_OVER.match(name) and not _OBSERVING.match(name):
         return None

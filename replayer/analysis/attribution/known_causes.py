@@ -81,9 +81,9 @@ def may_explain(
 ) -> tuple[Difference, ...]:
     """Return the differences that are known to move one of these parts in a step of this kind.
 
-    `kind` is the step's verb.  `step` is its name: settings that other steps made are left out.
-    Without parts, return the differences that are known to move any part.  Facts by which the
-    groups were formed are left out, as these are what the comparison is about.
+    `kind` is the kind of the step, such as `walk`.  `step` is its name: settings that other steps
+    made are left out.  Without parts, return the differences that are known to move any part.
+    Facts by which the groups were formed are left out, as these are what the comparison is about.
     """
     named = set(parts)
     if KERNEL in named:

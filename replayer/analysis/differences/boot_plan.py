@@ -53,7 +53,7 @@ class BootSchedule(Noun):
     kernel of the next boot."""
 
     def turn(self, number: int) -> str:
-        """Return the name of a turn, counted from 1."""
+        """Return the name of a turn, which is one boot of the plan, as `turn 2 of 8`."""
         return f"turn {number}" if self.job else f"turn {number} of {len(self.order)}"
 
 
@@ -84,10 +84,10 @@ def target_of(kernel: str) -> BootTarget:
 
 
 def of_job(kernels: Sequence[str], job: Sequence[str], arguments: Sequence[str]) -> BootSchedule:
-    """Return the plan of an experiment that names each next boot itself.
+    """Return a plan without a fixed order: its job names the kernel of each next boot.
 
-    `job` are the words of the experiment after `replayer`; `arguments` are the words after
-    `replayer run` in all of its runs.
+    A job is one of the commands `ab`, `bisect` and `experiment`.  `job` has its words after
+    `replayer`.  `arguments` has the words after `replayer run` in all of its runs.
     """
     return BootSchedule(
         plan=FORMAT,
@@ -173,7 +173,10 @@ def _parsed(path: Path, text: str) -> BootSchedule:
 
 
 def load_own(path: Path) -> BootSchedule:
-    """Read the plan of a job; raise Impossible if another user can change it."""
+    """Read the plan of a job, which is a command that will run after each boot, such as `ab`.
+
+    Raise Impossible if another user can change the file, or if it is not the plan of a job.
+    """
     with trusted_path.steady(path.absolute().parent, "the plan's folder") as place:
         try:
             text = place.read(path.name)
@@ -206,7 +209,10 @@ def folder(path: Path) -> Path:
 
 
 def runs(path: Path, columns: Columns = no_column) -> list[Run]:
-    """Return the runs of a plan, sorted by their start; runs without any step are left out."""
+    """Return the runs of the plan at `path`, sorted by their start, except those without a step.
+
+    `columns` selects the columns of series that are read; by default there are none.
+    """
     if not folder(path).is_dir():
         return []
     entries = [e for e in store.runs(folder(path)) if isinstance(e, store.StoredRun)]
@@ -217,8 +223,8 @@ def runs(path: Path, columns: Columns = no_column) -> list[Run]:
 def planned(schedule: BootSchedule, release: str, line: str = "") -> str | None:
     """Return the kernel of the plan that matches a release and a command line, or None.
 
-    If several match, it is the one with the most words, and among these the one whose release is
-    not a pattern.  Raises Impossible if several are left.
+    If several match, it is the one that names the most words of the command line, and among these
+    the one whose release is not a pattern.  Raises Impossible if several are left.
     """
     words = line.split()
     targets = {kernel: target_of(kernel) for kernel in schedule.kernels}
@@ -240,7 +246,11 @@ def planned_for(schedule: BootSchedule, run: Run) -> str | None:
 
 
 def finished(schedule: BootSchedule, made: Sequence[Run]) -> list[Run]:
-    """Return the runs that count as turns of the plan: finished ones, one per boot, in order."""
+    """Return the runs that count for the plan, in the order of `made`.
+
+    A run counts if it is finished and was made with a kernel of the plan.  Of several in one boot,
+    only the first counts.
+    """
     boots: set[object] = set()
     kept = []
     for run in made:
@@ -255,10 +265,11 @@ def finished(schedule: BootSchedule, made: Sequence[Run]) -> list[Run]:
 def admit(
     schedule: BootSchedule, made: Sequence[Run], release: str, boot: str, line: str = ""
 ) -> int:
-    """Return the number of the turn that this boot may take, from 1.
+    """Return the number of the turn (boot of the plan) that the present boot may take, from 1.
 
-    Raises Impossible if all turns are done, if the boot's id is not known or was used before, or
-    if its kernel is wrong.
+    `made` are the runs so far.  `release`, `boot` and `line` are the kernel, the id and the
+    kernel's command line of the present boot.  Raises Impossible if all turns are done, if the
+    boot's id is not known or was used before, or if its kernel is wrong.
     """
     done = len(finished(schedule, made))
     if done == len(schedule.order):
@@ -298,7 +309,10 @@ def choose_runs(
     only: Sequence[str] = (),
     columns: Columns = None,
 ) -> Chosen:
-    """Return groups of runs as `selection.choose` does, or one for each kernel of a plan's file."""
+    """Return the groups of runs that the words `named` select, as `selection.choose` does.
+
+    If the only word names a plan file and `by` is "", each kernel of the plan is a group.
+    """
     plan = load_if_plan(named[0]) if len(named) == 1 and not by else None
     if plan is not None:
         return chosen(plan, columns)

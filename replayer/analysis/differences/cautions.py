@@ -26,7 +26,11 @@ _RARE = 0.01
 
 
 def warn_unjudged(rows: Iterable[MetricRow], *sides: Side) -> list[str]:
-    """Return a sentence for each metric that is not judged, as results lack a good direction."""
+    """Return a sentence for each metric that is not judged, though some of its results might be.
+
+    The reason is that some results have no good direction (more is neither better nor worse), or
+    that the metric is another part of the work on each side.
+    """
     silent = [(side.name, _silent(side)) for side in sides]
     sentences = []
     for row in rows:
@@ -42,7 +46,7 @@ def warn_unjudged(rows: Iterable[MetricRow], *sides: Side) -> list[str]:
 
 
 def _silent(side: Side) -> Mapping[Key, tuple[int, int]]:
-    """Return key -> (number of results without a good direction, number of all results)."""
+    """Return key -> (number of results in which no direction is good, number of all results)."""
     directions: dict[Key, list[Better]] = {}
     for run in side.runs:
         for step in counted(run)[0]:
@@ -52,13 +56,16 @@ def _silent(side: Side) -> Mapping[Key, tuple[int, int]]:
 
 
 def list_some(kinds: Mapping[Key, Measurement]) -> str:
-    """Return the names of the first three metrics in words, and a sign if there are others."""
+    """Return the names of the first three metrics as text, with `…` if there are others."""
     names = list(dict.fromkeys(metric for _, metric in kinds))
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "") if names else "none at all"
 
 
 def warn_runs(base: Samples, other: Samples) -> list[str]:
-    """Return the remarks on the runs; a remark that both sides have becomes one sentence."""
+    """Return the remarks of both sides on their runs, each with the runs that it is about.
+
+    A remark that both sides have becomes one sentence, with the number of runs of each side.
+    """
     sentences = []
     for words, ids in base.remarks.items():
         if words in other.remarks:
@@ -143,14 +150,18 @@ def warn_controls(base: Side, other: Side) -> list[str]:
 
 
 def controls_agree(base: Side, other: Side) -> bool:
-    """Return whether no control differs between the sides."""
+    """Return whether no control differs between the sides.
+
+    Controls are measurements of CPU and memory before and after each run.
+    """
     return not any(_slower(name, base, other) for name in calibration.NAMES)
 
 
 def _moved(name: str, shares: Sequence[float], runs: int) -> str:
-    """Return a sentence with the number of runs in which a control moved; "" if it may be chance.
+    """Return a sentence if the control `name` changed during more runs than by chance, else "".
 
-    `shares` has the move, as a share, of each run in which it moved; `runs` counts all runs.
+    A control is a measurement of CPU or memory before and after each run.  `shares` has its change,
+    as a share, for each run in which it changed; `runs` is the number of all runs.
     """
     by_chance = sum(
         math.comb(runs, k) * calibration.FALSE**k * (1 - calibration.FALSE) ** (runs - k)
@@ -166,7 +177,10 @@ def _moved(name: str, shares: Sequence[float], runs: int) -> str:
 
 
 def _slower(name: str, base: Side, other: Side) -> str:
-    """Return a sentence if a control differs between the sides, else ""."""
+    """Return a sentence if the control `name` differs between the sides, else "".
+
+    A control is a measurement of CPU or memory before and after each run.
+    """
     below, above = (
         [calibration.values(name, run.control) for run in side.runs] for side in (base, other)
     )

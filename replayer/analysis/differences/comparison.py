@@ -123,7 +123,10 @@ def _refuse_unlike(base: str, other: str, unlike: Iterable[Difference]) -> None:
 
 
 def _patterns(keys: Sequence[str]) -> list[str]:
-    """Return values of --allow for all of these keys: a few as they are, many as patterns."""
+    """Return values of the option --allow that allow all of these keys.
+
+    A few keys stay as they are; many are replaced by patterns.
+    """
     if len(keys) <= _MOST_KEYS:
         return list(keys)
     kinds = [next((kind for kind in _KINDS if key.startswith(kind)), key) for key in keys]
@@ -142,7 +145,10 @@ def _group(side: Side) -> Group:
 
 
 def _worth(unit: Unit, base: int, other: int) -> str:
-    """Return one sentence about the meaning of the intervals."""
+    """Return one sentence on the number of units, and on the variation that the intervals contain.
+
+    `base` and `other` are the numbers of units of the sides.
+    """
     scope = {
         Unit.BOOT: "what changes from boot to boot is in the intervals",
         Unit.RUN: "all from one boot or unknown boots, so what changes from boot to boot is not in "

@@ -43,5 +43,8 @@ class Comparison(Noun):
 
     @property
     def decides(self) -> bool:
-        """Return whether the comparison can show better and worse beyond these runs."""
+        """Return whether the verdicts hold for other boots, too.
+
+        They do if the units are boots, and the boots of both sides took turns.
+        """
         return self.unit is Unit.BOOT and self.turns

@@ -1,8 +1,8 @@
 """Divergences: different answers in two replays of one capture, or in a replay and its log.
 
-Both sides are given as `Replayed`, one for each fingerprint.  An error that only follows from an
-earlier error is not a divergence.  Different rows of a statement that varies by itself are reported
-as `varying`.
+Both sides are given as `Replayed`, one for each fingerprint, which stands for all statements that
+are the same except for their values.  An error that only follows from an earlier error is not a
+divergence.  Different rows of a statement that varies by itself are reported as `varying`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """One fingerprint whose result differs between the two sides."""
+    """Different results of one fingerprint (statements that differ only in values) on two sides."""
 
     replayed: Replayed
     what: What
@@ -96,10 +96,9 @@ def _work(replayed: Sequence[Replayed]) -> set[str]:
 def against_log(
     replayed: Sequence[Replayed], *, errors_logged: bool = True
 ) -> Iterator[Divergence]:
-    """Yield the fingerprints whose errors or rows differ from the log, the heaviest first.
+    """Yield the fingerprints whose errors or rows differ from the log, in the order of `replayed`.
 
-    `replayed` must be sorted, the heaviest first.  Errors are compared only with `errors_logged`,
-    which means that the log contains errors.
+    Errors are compared only with `errors_logged`, which means that the log contains errors.
     """
     for one in replayed:
         if one.rows_otherwise:
@@ -163,7 +162,10 @@ def _rows(one: Replayed, other: Replayed) -> Iterator[Divergence]:
 
 
 def _where(one: Replayed, other: Replayed) -> Where | None:
-    """Return the place at which two replays first answered a fingerprint differently, if known."""
+    """Return the place at which two replays first answered a fingerprint differently.
+
+    Return None if it is not known.
+    """
     ours, theirs = one.places, other.places
     if ours is None or theirs is None or ours.part_s != theirs.part_s:
         return None

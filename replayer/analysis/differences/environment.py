@@ -95,9 +95,10 @@ def facts(run: Run) -> dict[str, str]:
 
 
 def step_setting(key: str) -> tuple[str, str] | None:
-    """Return (step, name of a setting) if a fact is a server's setting that a step made, else None.
+    """Return (step, setting) if a fact is the value of a server's setting in one step, else None.
 
-    engine.settings.NAME is what the server was started with, STEP.settings.NAME what was in effect.
+    The fact engine.settings.NAME has the value with which the server was started.  The fact
+    STEP.settings.NAME has the value that was in effect in a step.
     """
     step, sign, name = key.partition(".settings.")
     return (step, name) if sign and step not in {"engine", "workload"} else None
@@ -142,8 +143,9 @@ def _shown(key: str, value: Fact | list[Any] | dict[str, Any]) -> str:
 
 
 def resolve(key: str, runs: Iterable[Run]) -> str:
-    """Return the fact that `--by KEY` stands for: the key, or its release, version, name or model.
+    """Return the fact that `--by KEY` stands for, such as host.kernel.release for host.kernel.
 
+    It is the key itself, or the key with one of the endings release, version, name and model.
     Raises NotFound, with the most similar fact, if no run has such a fact.
     """
     known = set().union(*(facts(run) for run in runs))
@@ -158,8 +160,9 @@ def differences(
 ) -> list[Difference]:
     """Return every fact that is not the same in all runs of both groups, ordered by sort and key.
 
-    `asked` is the fact by which the groups were formed.  Keys that match a pattern of `allowed`,
-    which may contain `*`, are not refused.
+    The sort is its effect on a comparison.  `asked` is the fact by which the groups were formed.
+    `allowed` are patterns of keys, which may contain `*`: runs may be compared although these facts
+    differ.
     """
     sides = [_values(base), _values(other)]
     different = []
@@ -178,7 +181,7 @@ def differences(
 
 
 def _with_unset(key: str, values: tuple[str, ...], runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the values of a fact; a limit that is missing, though all runs looked, is `none`."""
+    """Return the values of a fact; a missing limit becomes `none` if all runs looked for limits."""
     if not fnmatchcase(key, _LIMITS) or not all(_LIMITS_READ in run.host for run in runs):
         return values
     return tuple(NO_LIMIT if value == MISSING else value for value in values)

@@ -46,10 +46,10 @@ def make_headline(comparison: Comparison) -> str:
 
 
 def first_rows(comparison: Comparison, verdicts: Iterable[MetricVerdict]) -> list[MetricRow]:
-    """Return the rows with these verdicts, one for each fact, the most important first.
+    """Return the rows with these verdicts, the most important first, without repetitions.
 
-    Leading metrics come first, then the others, each by the size of the change.  A metric that
-    only repeats another one that has a row is left out.
+    Leading metrics, for which a step is run, come first, then the others, each by the size of the
+    change.  A metric that only repeats another one that has a row is left out.
     """
     wanted = frozenset(verdicts)
     rows = [row for row in comparison.rows if row.verdict in wanted]
@@ -61,7 +61,9 @@ def first_rows(comparison: Comparison, verdicts: Iterable[MetricVerdict]) -> lis
 def suspects(comparison: Comparison) -> tuple[Difference, ...]:
     """Return the differences of the environment that may have caused the differences shown.
 
-    Without an account of where the time went, these are all that are known to affect any part.
+    They are taken from the explanations of where the time went.  Without any, they are all that are
+    known to affect some part of the time.  If some have no value in common between the sides, only
+    these are returned.
     """
     if not any(row.verdict in SHOWN | LIKELY for row in comparison.rows):
         return ()
@@ -90,14 +92,14 @@ def _size(row: MetricRow) -> float:
 
 
 def _named(rows: Sequence[MetricRow]) -> list[MetricRow]:
-    """Return the rows that the sentence names: the first leading ones, and the largest other."""
+    """Return the rows that the headline names: a few leading metrics, then a few others."""
     leading = [row for row in rows if row.leading][:_MOST_LEADING]
     others = [row for row in rows if not row.leading]
     return leading + others[: _MOST_OTHERS if leading else _MOST_LEADING]
 
 
 def _change(row: MetricRow, comparison: Comparison, *, first: bool) -> str:
-    """Return a metric's ratio in words, the first one with its interval."""
+    """Return a metric's ratio in words; with `first`, also its interval."""
     name = name_row(row, comparison)
     if row.ratio is None:
         return f"{name} {'worse' if row.worse else 'better'}"

@@ -45,9 +45,10 @@ _SAME_PART = 0.02
 
 @dataclass(frozen=True)
 class _Draft:
-    """A row without a verdict, and the values for it: one per unit and side, without drift.
+    """A metric's row before its verdict, and the values on which the verdict will rest.
 
-    `says` is the key of the metric that this one only repeats; if it repeats none, its own key.
+    There is one value per unit (boot, run or repeat) and side, with the drift removed.  `says` is
+    the key of the metric that this one only repeats; if it repeats none, its own key.
     """
 
     key: Key
@@ -81,7 +82,10 @@ class _Rules:
 
     @property
     def weak(self) -> bool:
-        """Return whether verdicts are only valid for these runs."""
+        """Return whether verdicts are only valid for these runs, and not for other boots.
+
+        This is so if the units are not boots, or if the boots of both sides did not take turns.
+        """
         return self.unit is not Unit.BOOT or self.order is None or not self.order.turns
 
     def refused(self, draft: _Draft) -> str:
@@ -99,9 +103,10 @@ class _Rules:
         return ""
 
     def family(self, draft: _Draft) -> tuple[int, float]:
-        """Return the number of metrics in a metric's family, and their part of the 5 percent.
+        """Return the number of metrics corrected together, and their part of the 5 percent.
 
-        The leading metrics are one family, the others another.
+        They are the metric's family: the leading metrics are one family, the others another.  The 5
+        percent are the accepted risk of a difference by chance.
         """
         leading = sum(one.row.leading for one in self.judged)
         counts = leading, len(self.judged) - leading
@@ -196,11 +201,11 @@ def _refuse_other_units(keys: Iterable[Key], base: Samples, other: Samples) -> N
 
 
 def _aligned(keys: Iterable[Key], base: Samples, other: Samples) -> tuple[Samples, Samples]:
-    """Return the sides with the same direction of each common metric.
+    """Return both sides, with the same good direction of each common metric.
 
-    If a metric has no good direction on one side, it has none on both.  A part of the work, such as
-    missed blocks, has none either if its share of the whole work differs between the sides: with
-    larger buffers fewer blocks are missed, and more work is done.
+    If a metric has no good direction on one side (more is neither better nor worse), it has none on
+    both.  A part of the work, such as missed blocks, has none either if its share of the whole work
+    differs between the sides: with larger buffers fewer blocks are missed, and more work is done.
     """
     kinds = {key: common(base.kinds[key], other.kinds[key]) for key in keys}
     for key, kind in list(kinds.items()):
@@ -304,7 +309,10 @@ def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
 
 
 def _apart(draft: _Draft, row: MetricRow, rules: _Rules, direction: MetricVerdict) -> MetricRow:
-    """Return the row of a metric that differs without the correction, with its verdict."""
+    """Return the row, with its verdict, of a metric whose p value is small before the correction.
+
+    `direction` is the verdict, better or worse, if the difference counts.
+    """
     refused = rules.refused(draft)
     if refused:
         return row.model_copy(update={"verdict": MetricVerdict.UNCLEAR, "note": refused})

@@ -71,14 +71,20 @@ class Changes:
         return ratios
 
     def _likelihoods(self, noise: Floats) -> Floats:
-        """Return the logarithms of the likelihoods, from the sum of squares left by a change."""
+        """Return the logarithms of the likelihoods of changes.
+
+        `noise` has the sum of squares that each change leaves over.
+        """
         least = np.maximum(noise, _LEAST_NOISE * self._squares)
         logs: Floats = (np.log1p(-(_ALIKE**2)) - self._count * np.log(least)) / 2
         return logs
 
 
 def _weigh(values: Floats) -> Floats:
-    """Return values times the inverse of the noise's covariance, a row for each autocorrelation."""
+    """Return values multiplied by the inverse of the noise's covariance.
+
+    The result has a row for each autocorrelation.
+    """
     weighed: Floats = (1 + _ALIKE**2) * values
     weighed[:, [0, -1]] = values[[0, -1]]
     weighed[:, 1:] -= _ALIKE * values[:-1]
@@ -87,7 +93,10 @@ def _weigh(values: Floats) -> Floats:
 
 
 def _weighed_squares(shapes: Floats) -> Floats:
-    """Return the weighed squares of shapes, a row for each autocorrelation."""
+    """Return the sum of squares of each shape, weighed by the inverse of the noise's covariance.
+
+    The result has a row for each autocorrelation.
+    """
     ends = shapes[:, 0] ** 2 + shapes[:, -1] ** 2
     beside = (shapes[:, 1:] * shapes[:, :-1]).sum(axis=1)
     squares = (shapes**2).sum(axis=1)

@@ -73,10 +73,11 @@ def corrected(values: Floats, base: int, leading: Sequence[bool]) -> list[float]
 
 
 def _passed_on(plain: Floats, first: NDArray[np.bool_]) -> Floats:
-    """Return p values for the shares of both halves; `plain` are corrected within their half only.
+    """Return p values corrected for both halves: the leading metrics and the others.
 
-    A half's p values are divided by its share.  If all metrics of the other half differ, that share
-    is added.  `first` marks the leading metrics.
+    `plain` has p values that are corrected within their half only.  They are divided by the half's
+    share of the 5 percent.  If all metrics of the other half differ, its share is added.  `first`
+    marks the leading metrics.
     """
     share = dict(zip((True, False), shares(int(first.sum()), int((~first).sum())), strict=True))
     result = np.ones(len(plain))
@@ -92,9 +93,10 @@ def _passed_on(plain: Floats, first: NDArray[np.bool_]) -> Floats:
 
 
 def _chances(values: Floats, base: int) -> Floats:
-    """Return an array draws x metrics: the distance of the sides in standard deviations.
+    """Return how far the sides are apart in standard deviations, as an array of draws x metrics.
 
-    The first row is the real assignment of units to sides.
+    A draw assigns the units to the sides at random; the first row is the real assignment.  `values`
+    is an array of metrics x units, and `base` is the number of units on the base side.
     """
     present = np.isfinite(values)
     centred = np.zeros_like(values)
@@ -112,9 +114,10 @@ def _chances(values: Floats, base: int) -> Floats:
 
 @cache
 def _sides(units: int, base: int) -> Floats:
-    """Return an array draws x units: 1 if a unit is on the base side, else 0.
+    """Return an array of draws x units: 1 if a unit is on the base side, else 0.
 
-    The first row is the real assignment.
+    A draw assigns the units to the sides at random, `base` of them to the base side.  The first row
+    is the real assignment.
     """
     if math.comb(units, base) <= _ALL_UP_TO:
         # Combinations begin with the first `base` units, which is the real assignment.

@@ -1,8 +1,9 @@
 """Comparison of two groups of replays of one capture: verdicts on each fingerprint and on all work.
 
-Times and errors of a fingerprint are judged like any metric: by a rank test over the units, with
-p values corrected for all fingerprints.  Answers do not depend on chance, and need no test.  They
-diverge if they are the same in all replays of each side, but differ between the sides.
+A fingerprint stands for all statements that are the same except for their values.  Its times and
+errors are judged like any metric: by a rank test over the units, with p values corrected for all
+fingerprints.  Answers do not depend on chance, and need no test.  They diverge if they are the same
+in all replays of each side, but differ between the sides.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ class Diverging(Noun):
 
 
 class FingerprintComparison(Noun):
-    """One fingerprint in the replays of both sides."""
+    """Times, errors and answers of one fingerprint in the replays of both sides."""
 
     step: str
     fingerprint: str
@@ -76,7 +77,7 @@ class FingerprintComparison(Noun):
 
 
 class Compared(Noun):
-    """The replays of one step on both sides."""
+    """Times, errors and fingerprints of one step in the replays of both sides."""
 
     step: str
     time: MetricRow | None
@@ -113,7 +114,7 @@ def compare(
     """Return a comparison with the results of each fingerprint, if both sides have replays.
 
     Raises Impossible if less than 95 percent of a replay's work ran, or if less than 95 percent is
-    common to both sides; neither is checked if `allowed` has ALLOWED.
+    common to both sides.  Neither is checked if `allowed`, the user's --allow, contains ALLOWED.
     """
     names = [name for name in _steps(base.runs) if name in _steps(other.runs)]
     if not names:
@@ -231,7 +232,7 @@ def _mean(counts: tuple[int, ...], base: float, other: float) -> tuple[float, fl
 
 
 def _as_metrics(side: Side, name: str, weights: Mapping[str, int], heavy: Sequence[str]) -> Side:
-    """Return a side with the times and errors of fingerprints as measurements of its replay steps.
+    """Return a side whose step `name` has the times and errors of fingerprints as measurements.
 
     `weights` is fingerprint -> planned executions of the base; `heavy` are the judged fingerprints.
     """
@@ -257,7 +258,11 @@ def _as_metrics(side: Side, name: str, weights: Mapping[str, int], heavy: Sequen
 def _measured(
     step: StepResult, weights: Mapping[str, int], heavy: Sequence[str]
 ) -> Iterator[Measurement]:
-    """Yield seconds per execution and percent of errors: of the whole and of heavy fingerprints."""
+    """Yield measurements of a replay: seconds per execution and percent of errors.
+
+    First come those of the whole work, then those of each fingerprint in `heavy`.  `weights` is
+    fingerprint -> executions that the base planned, so that both sides have the same work.
+    """
     replayed = {one.fingerprint: one for one in step.replayed if one.executions}
     # The work must be the same on both sides: each fingerprint as often as the base planned it.
     known = [

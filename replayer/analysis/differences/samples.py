@@ -14,7 +14,10 @@ from replayer.model import Better, Measurement, Run, Status, StepResult
 
 
 class Unit(StrEnum):
-    """The unit of one sample in a comparison: the largest of these with several on a side."""
+    """The kind of unit that counts as one sample in a comparison.
+
+    A comparison uses the largest of these kinds of which a side has several.
+    """
 
     BOOT = "boot"
     RUN = "run"
@@ -64,7 +67,10 @@ If units interleave well, each side is the later one in about half of the pairs.
 
 
 def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
-    """Return the unit of a comparison: the largest kind of which one side has several."""
+    """Return the unit of a comparison: the largest of boot, run and repeat with several on a side.
+
+    It is the boot only if the boot of every run is known.
+    """
     boots = [[run.host.get("boot.id") for run in side] for side in (base, other)]
     if all(all(side) for side in boots) and max(len(set(side)) for side in boots) > 1:
         return Unit.BOOT
@@ -123,7 +129,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Order:
-    """The order in which the units of two sides were measured."""
+    """The order of time in which the units (boots or runs) of two sides were measured."""
 
     places: tuple[statistics.Floats, statistics.Floats]
     """For each side: the place of each unit in the common order of time, from 1."""
@@ -140,7 +146,7 @@ class Order:
 
 
 def order_of(unit: Unit, base: Samples, other: Samples) -> Order | None:
-    """Return the order of the units; None if it is not known, as for repeats."""
+    """Return the order in which the units were measured; None if not known, as for repeats."""
     starts = np.array([*base.starts, *other.starts])
     if unit is Unit.REPEAT or not np.isfinite(starts).all():
         return None
@@ -215,7 +221,11 @@ def common(one: Measurement, other: Measurement) -> Measurement:
 
 
 def _merge(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, tuple[float, ...]]:
-    """Return a unit's values: all values if it has one run, else the median of each of its runs."""
+    """Return key -> values of a unit, from the values of each of its runs.
+
+    If one run has the metric, they are all values of this run.  If several have it, they are one
+    median for each run.
+    """
     merged: dict[Key, tuple[float, ...]] = {}
     for key in dict.fromkeys(key for run in runs for key in run):
         having = [run[key] for run in runs if key in run]
@@ -225,10 +235,10 @@ def _merge(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, tuple[float, 
 
 
 def counted(run: Run) -> tuple[list[StepResult], list[str]]:
-    """Return the steps of a run that count, and sentences about what does not count.
+    """Return the steps of a run that count, and sentences about the steps that do not count.
 
-    Repeats before a step's leading metric became steady stay in the file, and do not count.  If it
-    never became steady, all repeats count, and a sentence reports it.
+    Repeats before a step's leading metric (for which it is run) became steady stay in the file, and
+    do not count.  If it never became steady, all repeats count, and a sentence reports it.
     """
     remarks: dict[str, list[str]] = {}
     if run.status is not Status.DONE:
@@ -244,7 +254,10 @@ def counted(run: Run) -> tuple[list[StepResult], list[str]]:
 
 
 def settled(repeats: Sequence[StepResult]) -> steadiness.Steady:
-    """Return the repeats in which a step's leading metric is steady: all from `start` on."""
+    """Return the steady part of a step's repeats, judged by its first leading metric.
+
+    All repeats count if the metric lacks a value in one of them.
+    """
     metric = _first(repeats[0].measurements) if repeats else ""
     values = [value for step in repeats if (value := step.value(metric)) is not None]
     return steadiness.steady(values) if len(values) == len(repeats) else steadiness.Steady(0)
@@ -270,7 +283,10 @@ def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
 
 
 def leading(measurements: Iterable[Measurement]) -> set[str]:
-    """Return the leading metrics of one step: the declared ones, else the first suitable one."""
+    """Return the leading metrics of one step, for which the step is run.
+
+    They are the ones that are declared as such; if there is none, the first suitable metric.
+    """
     kinds = list(measurements)
     return {kind.metric for kind in kinds if kind.leading} or {_first(kinds)} - {""}
 

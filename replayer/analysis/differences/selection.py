@@ -20,7 +20,7 @@ Columns = Callable[[str], bool] | None
 
 
 def no_column(_name: str) -> bool:
-    """Return False, so that no column of series is read."""
+    """Return False: used as a filter of columns, this means that no column of series is read."""
     return False
 
 
@@ -42,8 +42,9 @@ def choose(
     only: Sequence[str] = (),
     columns: Columns = None,
 ) -> Chosen:
-    """Return a side for each word, or, with `by`, one for each value of that fact.
+    """Return a group of runs for each word, or, with `by`, one for each value of that fact.
 
+    `where` is the folder in which labels and ids are looked up.
     `by` is a fact, or `fact=base,other`.  `only` are conditions such as workload.name=demo.
     `columns` selects the columns of series that are read; None means all.
     Raises Impossible or NotFound, in one sentence, for a word without any run, a condition that no

@@ -99,7 +99,7 @@ class SourceVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SourceComparison:
-    """All verdicts by fingerprint, the allowed way to the server, and the common ratio."""
+    """All verdicts by fingerprint, the time allowed for the way to the server, the common ratio."""
 
     verdicts: Mapping[int, SourceVerdict]
     way_s: float
@@ -179,8 +179,9 @@ def compare_with_source(
     foreign_share: float = 0.0,
     remote: bool = False,
 ) -> SourceComparison:
-    """Return the verdict on each fingerprint.
+    """Return the verdict on each fingerprint, from its times in the source and in the replay.
 
+    `times`: fingerprint -> its times.
     `idle`: the fingerprints of statements that make a server do nothing, such as BEGIN.
     `foreign_share`: share of this machine's processors, from 0 to 1, that other programs used in
     the replay.  From DISTURBED_SHARE on, a difference is called better or worse only if it is
@@ -207,14 +208,17 @@ def compare_with_source(
 
 
 def allowed_factor(foreign_share: float) -> float:
-    """Return the factor that a difference must exceed to count, given other programs' share."""
+    """Return the factor that a ratio of times must exceed to count as a difference.
+
+    `foreign_share` is the share of the processors that other programs used.
+    """
     if foreign_share < DISTURBED_SHARE:
         return 1 + THRESHOLD
     return APART / max(0.01, 1 - foreign_share)
 
 
 def _way(times: Mapping[int, TimesOfGroups], idle: Collection[int], longest: float) -> float:
-    """Return the seconds of an execution that its way to the server and back may take.
+    """Return the seconds that the way to the server and back may take in one execution.
 
     A log has the time in the server.  A replay measures at the client, which may also wait for a
     processor.  The way is measured by statements that do nothing: it is how much longer they take
@@ -233,7 +237,10 @@ def _way(times: Mapping[int, TimesOfGroups], idle: Collection[int], longest: flo
 
 
 def _common(times: Collection[TimesOfGroups]) -> float | None:
-    """Return the median ratio of the statements, weighted by their seconds in the source."""
+    """Return the median ratio of replay to source over all statements; None without any time.
+
+    Each statement has the weight of its seconds in the source.
+    """
     totals = [one.totals for one in times]
     ratios = sorted((target / source, source) for source, target in totals if source > 0)
     half = sum(source for _, source in ratios) / 2
@@ -294,16 +301,20 @@ def _tested(times: Sequence[TimesOfGroups], way: float) -> tuple[list[float], li
 
 
 def _chances(signs: Floats, differences: Floats) -> Floats:
-    """Return an array draws x fingerprints: sums of differences in standard deviations."""
+    """Return an array of draws x fingerprints: sums of differences in standard deviations.
+
+    `differences` has a row for each fingerprint, with one difference for each group of sessions.
+    Each draw, a row of `signs`, gives these differences random signs.
+    """
     spread = np.sqrt(np.square(differences).sum(axis=1))
     sums: Floats = signs @ differences.T / np.maximum(spread, _EQUAL)
     return sums
 
 
 def _signs(groups: int, used: NDArray[np.intp]) -> Floats:
-    """Return an array draws x groups of signs, -1 or 1; all signs in the first row are 1.
+    """Return random signs, -1 or 1, as an array of draws x groups of sessions.
 
-    Only the groups in `used` get a sign of -1.
+    All signs in the first row are 1.  Only the groups in `used` get a sign of -1.
     """
     if used.size <= _ALL_UP_TO:
         drawn = np.array(list(product((1.0, -1.0), repeat=int(used.size))))

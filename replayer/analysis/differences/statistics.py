@@ -95,7 +95,7 @@ def medians(sample: Sample) -> Floats:
 
 
 def median(values: Sequence[float] | Floats) -> float:
-    """Return the median."""
+    """Return the median of the values."""
     return float(np.median(values))
 
 
@@ -266,16 +266,17 @@ def units_to_differ(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The required width of a gap in standard errors, and the least number of units per side."""
+    """A required number of standard errors in a gap, and the least number of units per side."""
 
     errors: float
     sure: float
     least: int
 
     def units(self, gap: float, error: float, base: int, other: int) -> int | None:
-        """Return the units per side for which a gap has this width; None if more than MOST.
+        """Return the units per side with which a gap has the required number of standard errors.
 
-        The error shrinks with the square root of the units.
+        `error` is the standard error with `base` and `other` units; it shrinks with the square root
+        of the units.  Return None for more units than MOST.
         """
         if gap <= 0 or not math.isfinite(error):
             return None

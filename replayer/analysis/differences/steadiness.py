@@ -122,12 +122,18 @@ _NORMAL_MAD = 0.6745
 
 
 def _part_bound(count: int) -> float:
-    """Return the bound that the best of all parts exceeds in 2 to 3 percent of healthy series."""
+    """Return the bound for the likelihood ratio of the best part of a series of `count` values.
+
+    In 2 to 3 percent of healthy series, which have only noise, the ratio exceeds it.
+    """
     return max(17.5, 24 - 100 / count)
 
 
 def _line_bound(count: int) -> float:
-    """Return the bound that a line exceeds in 1 to 2 percent of healthy series."""
+    """Return the bound for the likelihood ratio of a line through a series of `count` values.
+
+    In 1 to 2 percent of healthy series, which have only noise, the ratio exceeds it.
+    """
     return max(8.6, 7 + 78 / count)
 
 
@@ -136,7 +142,10 @@ _WARM_UP_BOUND = 15.0
 
 
 def _hidden_bound(count: int) -> float:
-    """Return the bound up to which `Changes.against` is in 95 percent of series with the change."""
+    """Return the bound for the result of `Changes.against` in a series of `count` values.
+
+    The result is not above it in 95 percent of the series that have the change.
+    """
     return 4.5 + 40 / count
 
 
@@ -278,7 +287,7 @@ def _likeliest(series: Floats, parts: Floats, least: Floats, bound: float) -> Le
     """Return the part whose change of level is the likeliest; None if it may be noise.
 
     `parts` has a row for each part: 1 within the part, else 0.  `least` is the least change, as a
-    share, that counts.
+    share, that counts.  `bound` is the likelihood ratio that a change must exceed.
     """
     changes = Changes(series, parts)
     ratios = np.where(np.abs(changes.shares) > least, changes.ratios, 0.0)
@@ -295,8 +304,9 @@ def _likeliest(series: Floats, parts: Floats, least: Floats, bound: float) -> Le
 
 @lru_cache(maxsize=8)
 def _parts(count: int) -> Floats:
-    """Return all parts of the last two thirds of `count` values, a row for each: 1 within it.
+    """Return all parts of the last two thirds of `count` values, a row for each part.
 
+    A row has 1 for values within the part and 0 for the others of the two thirds.
     Neither a part nor the rest outside of it is too short.  The last fifth is always a part.
     """
     warm = count // _WARM_UP
@@ -432,7 +442,10 @@ def beyond_drift(sides: tuple[Floats, Floats], places: tuple[Floats, Floats], le
 
 
 def _wider(rest: Floats, lost: int) -> float:
-    """Return the factor by which autocorrelation of the residuals widens errors."""
+    """Return the factor by which standard errors grow if residuals resemble their neighbours.
+
+    `rest` are the residuals, and `lost` is the number of fitted parameters.
+    """
     alike = _resemblance(rest, lost)
     return math.sqrt((1 + alike) / (1 - alike))
 
