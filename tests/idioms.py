@@ -31,7 +31,7 @@ LIMITS: Mapping[str, int] = {
     "say, said (for report, print)": 4,
     "tell, told (for report, return)": 0,
     "whoever, somebody, nobody, those who": 0,
-    "of replayer's, of its own": 3,
+    "of replayer's, of its own": 2,
     "beside, elsewhere, otherwise than": 3,
 }
 
