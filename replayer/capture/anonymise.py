@@ -257,7 +257,10 @@ class Anonymiser:
         return text[11:][: len(stamp)] if time_only else text[: len(stamp)]
 
     def _escape(self, escape: str) -> str:
-        """Return an escape sequence of the same form; keep one of a backslash and one character."""
+        r"""Return a replacement of an escape sequence, in the same notation: \u, \U, \x or octal.
+
+        A sequence of only two characters, such as \n, is returned unchanged.
+        """
         if len(escape) == 2:
             return escape
         number = int.from_bytes(self._draw(f"escape {escape}", 4), "big")

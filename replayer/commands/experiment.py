@@ -368,7 +368,10 @@ def _percent(text: str) -> float:
 
 
 def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
-    """Return the plan of a new experiment; raise Impossible for what cannot be done here."""
+    """Return the plan of a new experiment from its options; `where` is the folder of stored runs.
+
+    Raises Impossible if the options are wrong, or if no factor can be tried on this machine.
+    """
     if args.seed is not None and args.seed < 0:
         raise Impossible(f"--seed {args.seed}: it must be 0 or more")
     if bool(args.factors) == bool(args.between):

@@ -114,11 +114,12 @@ def make_files(
     others: bool,
     done: Callable[[int], None] = lambda _bytes: None,
 ) -> Cold:
-    """Bring files to a temperature while a server runs; return the temperature measured then.
+    """Bring files to a temperature while a server runs; return the temperature measured afterwards.
 
-    hot: every file is read into memory; otherwise every file is dropped from it.  `others` is True
-    if the server may hold some of the data in its own buffers; a server that has just been started
-    holds none.  `done` is called with the bytes of each file that was read.
+    If `asked` is HOT, every file is read into the page cache.  Otherwise every file is dropped from
+    it.  `others` is True if the server may hold some of the data in its own buffers; it is False
+    for a server that has just been started.  `done` is called after each file that was read, with
+    its number of bytes.
     """
     prove(files)
     below = underneath.stack_of(files, host)

@@ -46,7 +46,11 @@ _TRIAL = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """The result of the calibration: the units to burn for each statement, and the CPU reached."""
+    """The result of the calibration: the units to burn for each statement, and their measured cost.
+
+    A unit is an expression that the server evaluates for each row that it reads.  The cost is the
+    server's CPU seconds for one statement.
+    """
 
     units: float
     """Units for each statement."""

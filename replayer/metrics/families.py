@@ -366,9 +366,10 @@ def _ledger(ledgers: list[Ledger]) -> Iterator[tuple[str, list[str], float | Non
 
 
 def _measured(done: list[StepResult]) -> Iterator[tuple[str, list[str], float | None]]:
-    """Yield (family, values of labels after run and step, median) for each measurement.
+    """Yield (family, further label values, median over the repeats) for each measured metric.
 
-    The median is that of the repeats that were done.
+    The labels `run` and `step` come first in each family, and the further values follow them.  Only
+    the repeats that were done count.
     """
     kinds: dict[str, Measurement] = {m.metric: m for result in done for m in result.measurements}
     for metric, kind in kinds.items():

@@ -22,9 +22,10 @@ class ProfilePlugin(Protocol):
 
     @abstractmethod
     def read(self, file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
-        """Return the profile of a file: of these devices or, without any, of all its disks.
+        """Return the profile of a recording for the disks `devices`, or for all its disks.
 
-        Raises Impossible, in one sentence, if the file has no data of the tool.
+        All disks are used if `devices` is empty.  Raises Impossible if the file has no data that
+        the tool records.
         """
 
 

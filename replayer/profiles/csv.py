@@ -272,9 +272,11 @@ def _is_max(name: str) -> bool:
 
 
 def _peaked(mean: Floats | None, peak: Floats | None, many: NDArray[np.int_]) -> Floats:
-    """Return for each row two values: that of its busiest minute and that of its other minutes.
+    """Return two values for each row: that of its busiest minute, and that of each other minute.
 
-    The result is float64[n, 2].  `many` is the number of minutes in each row.
+    The result is float64[n, 2].  `mean` and `peak` are a column's mean and maximum in each row, and
+    `many` is the row's number of minutes.  A column may lack one of the two, not both.  Without
+    `peak`, both values are the mean.  Without `mean`, the second value is NaN.
     """
     if mean is None:
         assert peak is not None

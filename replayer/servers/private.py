@@ -114,7 +114,10 @@ class PrivateServer:
         return self._process.running()
 
     def stop(self) -> None:
-        """Stop the server; its processes are gone on return.  A server that is stopped stays so."""
+        """Stop the server, and return after all its processes have ended.
+
+        Does nothing if the server is already stopped.  `start` can start it again.
+        """
         with signals.shield():
             self._process.end()
             self._process.forget()

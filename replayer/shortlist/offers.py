@@ -22,7 +22,7 @@ class Supply(Noun):
 
     @classmethod
     def of(cls, amount: float) -> Self:
-        """Return a supply of which the whole `amount` may be used forever."""
+        """Return a supply without bursts: `amount` is available at any time, for any duration."""
         return cls(baseline=amount, burst=amount, credits=0.0)
 
     @property

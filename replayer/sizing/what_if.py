@@ -85,9 +85,10 @@ def _objective(step: StepResult, load: Loaded) -> Iterator[Remedy]:
 
 
 def margins(growth: float, headroom: float, load: Loaded) -> Iterator[Remedy]:
-    """Yield a remedy if the database would fit without headroom, and one if without growth.
+    """Yield a remedy for each margin, headroom or growth, without which the database would fit.
 
-    `headroom` is a share: 0.3 is 30 %.
+    `growth` is a factor: 1.5 means 50 % more load.  `headroom` is a share: 0.3 is 30 %.  `load` is
+    the result with both margins.  If it fits already, nothing is yielded.
     """
     if load.fit is Fit.FITS or load.low is None:
         return

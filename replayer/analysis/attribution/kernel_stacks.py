@@ -319,9 +319,10 @@ def of(frames: Sequence[str]) -> Spent:
 
 
 def kernel_samples(profile: StackProfile) -> dict[str, dict[Spent, int]]:
-    """Return class of the processes -> part of an account -> number of samples in kernel mode.
+    """Return the numbers of samples in kernel mode: class of process -> use of time -> samples.
 
-    Raises ValueError if the profile's stacks cannot be decoded.
+    The class is one of PROFILED.  The use of time is, for example, Spent.COPY.  Raises ValueError
+    if the profile's stacks cannot be decoded.
     """
     samples: dict[str, Counter[Spent]] = {}
     for whose, frames, count in _kernel_stacks(profile.stacks().items()):

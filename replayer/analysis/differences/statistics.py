@@ -273,10 +273,12 @@ class _Wanted:
     least: int
 
     def units(self, gap: float, error: float, base: int, other: int) -> int | None:
-        """Return the units per side with which a gap has the required number of standard errors.
+        """Return the number of units that each side needs to show a gap; None if it is above MOST.
 
-        `error` is the standard error with `base` and `other` units; it shrinks with the square root
-        of the units.  Return None for more units than MOST.
+        The gap must be at least `self.errors` standard errors wide.  `error` is the standard error
+        that was found with `base` and `other` units.  A standard error shrinks with the square root
+        of the number of units.  The result is never below `self.least`.  It is None as well if the
+        gap is not above 0, or if `error` is not finite.
         """
         if gap <= 0 or not math.isfinite(error):
             return None

@@ -111,9 +111,10 @@ def clear(system: System) -> None:
 
 
 def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the sequence compares the release
-    """Return whether kexec started the running kernel for replayer.
+    """Return True if replayer started the running kernel with kexec, else False.
 
-    Such a kernel has replayer's mark (`MARK`) on its command line.
+    Such a kernel has replayer's mark on its command line.  `entry` is not used: the caller compares
+    the release.
     """
     return MARK in system.arguments
 

@@ -214,7 +214,10 @@ def _brief(done: Sequence[StepResult]) -> Brief:
 
 
 def _about_step(step: str) -> str:
-    """Return the first line of a kind of step's description; "" if unknown or too long."""
+    """Return the first line of the description of the step named `step`, without its full stop.
+
+    The result is "" if there is no such step, or if the line is too long for the table of steps.
+    """
     if step not in registry.names("steps"):
         return ""
     about = registry.about("steps", step).partition("\n")[0].rstrip(".")

@@ -30,7 +30,7 @@ class _OneScreen:
     choices: Sequence[RenderableType]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the first version that fits, else the last."""
+        """Yield the longest version whose lines fit on one screen, or the shortest if none does."""
         most = _MOST_LINES if options.max_width >= WIDTH else _MOST_LINES_NARROW
         for choice in self.choices[:-1]:
             if len(console.render_lines(choice, options, pad=False)) <= most:

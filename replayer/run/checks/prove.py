@@ -168,9 +168,10 @@ def _ask(trials: VerbTrials, schema: str) -> None:
 
 
 def _held(server: Server, trials: VerbTrials) -> Finding:
-    """Test the verb `holder`: it must list the session that holds the lock of this check.
+    """Test the SQL file `holder`, which lists the sessions that hold replayer's lock.
 
-    The finding is proven if at least one session is listed.
+    This check holds the lock, so at least one session must be listed.  The test does not compare
+    that session with its own.  Without such a file the finding is neither proven nor refuted.
     """
     if trials.database.engine.named("holder") is None:
         return Finding(name="holder", proven=None, found="the engine has no verb `holder`")

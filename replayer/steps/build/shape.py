@@ -139,7 +139,10 @@ def _segments(spec: Spec, shape: Shape) -> int:
 
 
 def rows_built(spec: Spec) -> int:
-    """Return the number of rows that the build makes: six times a power of 2, and not too few."""
+    """Return the number of rows that the build makes, which is at least `spec.rows`.
+
+    It is the smallest such number of the form 6 * 2^n, because the build doubles six rows.
+    """
     return doubling.rows_after(len(doubling.doublings(spec.rows)))
 
 

@@ -1,4 +1,4 @@
-"""Display of a probe: its own tables in full, and the lines of the tool that it replaces."""
+"""Display of a probe: the lines that the replaced tool would print, then the probe's own tables."""
 
 from replayer.model import StepResult
 from replayer.run.display import Form, Part, Sentence, Tone, Verbatim, WholeTable

@@ -131,11 +131,12 @@ class _Changes:
             column[turn] = value
 
     def waits(self, offset: int) -> npt.NDArray[np.int64]:
-        """Return the two numbers for each turn that decide how long its change waits.
+        """Return two offsets for each turn, which show the turns that must end before it.
 
-        They are offsets in the shared memory: all turns before the first one must have ended, and
-        the turn at the second one, too.  The second is -1 if there is no such turn.  `offset` is
-        the offset of the chain's first turn.
+        The result is int64[n, 2].  Each turn is one change of the table.  The offsets are places in
+        the shared memory.  All turns of this table before the first offset must have ended.  The
+        turn at the second offset must have ended as well; -1 means that there is no such turn.
+        `offset` is that of the table's first turn.
         """
         kinds = np.frombuffer(self.kinds, np.int32)
         turns = np.arange(len(kinds))

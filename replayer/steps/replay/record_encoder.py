@@ -129,12 +129,12 @@ class RecordEncoder:
         )
 
     def _impose(self, record: Record, action: Action, fingerprint: Fingerprint) -> Record:
-        """Return a copy of the record whose statement fails as it failed in the log.
+        """Return a copy of the record that sends a substitute for a statement that failed.
 
-        It is sent at the time at which the statement failed, and waits for no turn.
-
-        The failed statement changed nothing except the state of its transaction.  If it ran in the
-        replay, it could succeed, or make another session fail in its place.
+        The substitute leaves the transaction in the state in which the failed statement left it.
+        The failed statement itself is not sent: it could succeed in the replay, or make another
+        session fail.  The substitute is sent at the time of the failure.  It does not wait for
+        other changes of its table.
         """
         begins, ends = fingerprint.kind == "begin", fingerprint.kind == "commit"
         payload = self._wire.encode_failure(action.sqlstate, begins=begins, ends=ends)
