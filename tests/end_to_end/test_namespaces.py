@@ -130,15 +130,15 @@ def test_nothing_outlives_the_process_that_made_it() -> None:
     ) as holder:
         assert holder.stdout is not None
         *pids, folder = holder.stdout.readline().split()
-        lived = [Path(f"/proc/{pid}").exists() for pid in pids]
+        lived = [Path(path).exists() for path in (*(f"/proc/{pid}" for pid in pids), folder)]
         holder.kill()
     deadline = time.monotonic() + 120
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         assert time.monotonic() < deadline, "processes of a killed rig live on"
         time.sleep(0.01)
 
-    assert lived == [True, True]
-    assert Path(folder).is_dir()
+    assert lived == [True, True, True]
+    # Another test's next rig may have swept it by now.
     namespaces.sweep()
     assert not Path(folder).parent.exists()
 
