@@ -257,10 +257,7 @@ class Anonymiser:
         return text[11:][: len(stamp)] if time_only else text[: len(stamp)]
 
     def _escape(self, escape: str) -> str:
-        r"""Return a replacement of an escape sequence, in the same notation: \u, \U, \x or octal.
-
-        A sequence of only two characters, such as \n, is returned unchanged.
-        """
+        r"""Return another escape sequence of the same notation; return one such as \n unchanged."""
         if len(escape) == 2:
             return escape
         number = int.from_bytes(self._draw(f"escape {escape}", 4), "big")
