@@ -16,7 +16,7 @@ import re
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,11 +35,17 @@ if TYPE_CHECKING:
 KINDS: tuple[MemoryKind, ...] = ("cgroup", "hugepages", "ballast")
 """The ways to limit memory, the one that disturbs least first."""
 _HUGE_PAGES = "proc/sys/vm/nr_hugepages"
+CHANGED = "memory.changed"
+"""The fact of a step whose limit another program changed; its value is the text on that."""
 _GROUP = re.compile(r"replayer-\d+-[0-9a-f]+")
 _LIMITS_OF_1 = {"memory": "memory.limit_in_bytes", "cpu": "cpu.cfs_quota_us"}
 """Controller -> a file that only its cgroups of version 1 have."""
 _LIMIT_FILES = ("memory.limit_in_bytes", "memory.max")
 """The limit's file in a cgroup of version 1, and of version 2."""
+_PEAK_FILES = ("memory.max_usage_in_bytes", "memory.peak")
+"""The file with the most bytes that the cgroup held so far; version 2 has it since Linux 5.19."""
+_OVERSHOOT = 1.05
+"""Bytes held / limit that the kernel may allow in need; without need it was 1.00 at most."""
 _DROP_CACHES = "proc/sys/vm/drop_caches"
 _CAP_IPC_LOCK = 1 << 14
 _GRANTED_AT_LEAST = 0.9
@@ -76,12 +82,12 @@ def bound(
     *,
     limit_bytes: int = 0,
     keep_bytes: int = 0,
-    note: Callable[[str], None],
+    changed: Callable[[str], None],
 ) -> Iterator[Bound]:
     """Limit the memory for as long as the `with` block runs.
 
     `limit_bytes` is the limit of a cgroup, `keep_bytes` is the memory that huge pages and ballast
-    leave free.  `note` is called with a sentence if another program changed the limit during the
+    leave free.  `changed` is called with a sentence if another program changed the limit during the
     block.  Raises Impossible if this kind of limit cannot be used here, ReplayerError if the kernel
     grants less memory than is needed.
     """
@@ -96,14 +102,14 @@ def bound(
         limited = _ballast(host, keep_bytes)
     with limited as taken:
         yield taken
-        if changed := _changed(taken, server, host):
-            note(f"{changed}: another program changed it during the step")
+        if difference := _difference(taken, server, host):
+            changed(difference)
 
 
-def _changed(taken: Bound, server: "Server", host: Host) -> str:
+def _difference(taken: Bound, server: "Server", host: Host) -> str:
     """Return a text on how the limit differs from the limit `taken` at first; "" if it is equal."""
     if taken.group is not None:
-        return _changed_group(taken.group, taken.bytes, server)
+        return _difference_of_group(taken.group, taken.bytes, server)
     if taken.kind == "hugepages":
         now = (host.number(_HUGE_PAGES) or 0) * host.memory("Hugepagesize")
         what = "held as huge pages"
@@ -114,15 +120,27 @@ def _changed(taken: Bound, server: "Server", host: Host) -> str:
     return f"{show_size(taken.bytes)} were {what} at first, at most {show_size(now)} at the end"
 
 
-def _changed_group(group: Path, limit: int, server: "Server") -> str:
-    name = next(name for name in _LIMIT_FILES if (group / name).exists())
-    now = (group / name).read_text(encoding="ascii").strip()
+def _difference_of_group(group: Path, limit: int, server: "Server") -> str:
+    now, most = _read_first(group, _LIMIT_FILES), _read_first(group, _PEAK_FILES)
+    if not now:
+        return "the memory cgroup was gone at the end"
     # The kernel keeps whole pages.
     if now != str(limit // mmap.PAGESIZE * mmap.PAGESIZE):
         shown = show_size(int(now)) if now.isdecimal() else now
         return f"the limit of the memory cgroup was {show_size(limit)} at first, {shown} at the end"
+    # A limit that was raised and set back leaves what was cached meanwhile.
+    if most.isdecimal() and int(most) > _OVERSHOOT * limit:
+        return f"the memory cgroup with a limit of {show_size(limit)} held {show_size(int(most))}"
     outside = set(server.pids()) - _members(group / "cgroup.procs")
     return f"{len(outside)} server processes were out of the memory cgroup" if outside else ""
+
+
+def _read_first(group: Path, names: Sequence[str]) -> str:
+    """Return the text of the first of these files that a cgroup has; "" if it has none."""
+    for name in names:
+        with contextlib.suppress(OSError):
+            return (group / name).read_text(encoding="ascii").strip()
+    return ""
 
 
 def recover(note: Note) -> str:

@@ -10,6 +10,7 @@ from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine.free_space import free_bytes
+from replayer.model import MemoryKind
 from replayer.run.context import Context
 from replayer.tables import pgio
 from replayer.tables.pgio import TableSet
@@ -20,8 +21,34 @@ _LOADERS = 8
 _KNOWN_FROM = 0.05
 """Share of loaded rows from which on the time to load all other rows is estimated."""
 _MIB = 1 << 20
+_ORDINARY_SESSIONS = 350
+"""Number of sessions above which the server needs a higher limit of connections."""
 INSERTED = "pgio0"
 """Table for inserts, which exists only during them.  Its name is like those of the other tables."""
+
+
+def session_settings(
+    context: Context, memory: MemoryKind, *, sessions: int, buffers: int | None
+) -> dict[str, str]:
+    """Return the server settings for many sessions, as name -> value.
+
+    A default of the engine is left out if the user or the workload has a setting of that name.
+    `memory` is the key of that name, `sessions` the largest number of sessions at a time.
+    `buffers` is the size of the server's own cache in bytes; None leaves it as it is.
+    """
+    keys = context.engine.spec.sessions
+    settings = {
+        name: setting.value
+        for name, setting in keys.settings.items()
+        if context.server.version >= setting.since and name not in context.workload.settings
+    }
+    settings |= keys.of(memory).settings
+    if keys.buffers and buffers is not None:
+        size = max(keys.buffers.least, buffers)
+        settings[keys.buffers.setting] = f"{size >> 10}{keys.buffers.unit}"
+    if keys.connections and sessions > _ORDINARY_SESSIONS:
+        settings[keys.connections] = str(sessions + 50)
+    return settings
 
 
 @contextlib.contextmanager

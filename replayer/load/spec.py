@@ -140,7 +140,9 @@ def ready(
     wanted = spec.tables(context.engine.block_size)
     context.findings.writes = spec.mix.writes
     context.findings.notes += dataset.provide_tables(wanted, context)
-    settings = settings_of(spec, sessions, context)
+    settings = dataset.session_settings(
+        context, spec.memory, sessions=sessions, buffers=spec.shared_buffers
+    )
     with dataset.serving(settings, context), context.database() as database:
         if spec.memory == "cached":
             _warm(wanted, context, database)
@@ -157,27 +159,6 @@ def ready(
             asked = replace(asked, burn=burnt.units)
         context.findings.note(f"not tested by this mix: {'; '.join(spec.mix.untested())}")
         yield Ready(database, asked)
-
-
-def settings_of(spec: LoadSpec, sessions: int, context: Context) -> dict[str, str]:
-    """Return the server settings of a load, as name -> value.
-
-    A default of the engine is left out if the workload has a setting of that name.  `sessions` is
-    the largest number of sessions at a time.
-    """
-    keys = context.engine.spec.sessions
-    settings = {
-        name: setting.value
-        for name, setting in keys.settings.items()
-        if context.server.version >= setting.since and name not in context.workload.settings
-    }
-    settings |= keys.of(spec.memory).settings
-    if keys.buffers and spec.shared_buffers is not None:
-        size = max(keys.buffers.least, spec.shared_buffers)
-        settings[keys.buffers.setting] = f"{size >> 10}{keys.buffers.unit}"
-    if keys.connections and sessions > _ORDINARY_SESSIONS:
-        settings[keys.connections] = str(sessions + 50)
-    return settings
 
 
 def _warm(wanted: TableSet, context: Context, database: Database) -> None:

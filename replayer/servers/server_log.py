@@ -47,10 +47,11 @@ class ServerLog(NamedTuple):
         has no important message, the reason is `error` and the last line of the log.
         """
         messages = self.messages()
-        if important := self._important(messages):
-            after = messages[len(messages) - messages[::-1].index(important[-1]) :]
+        weighty = [n for n, line in enumerate(messages) if self.keys.log_weight.search(line)]
+        if weighty:
+            reason, *after = messages[weighty[-1] :]
             advice = [line for line in after if line.startswith("HINT:")][:1]
-            return "; ".join([important[-1], *advice])
+            return "; ".join([reason, *advice])
         last = f"; the last line of its log is: {messages[-1]}" if messages else ""
         return f"{str(error).rstrip('.')}{last}"
 

@@ -171,7 +171,7 @@ def _huge_pages() -> Iterator[str]:
             keep = host.memory("MemFree") - HUGE_BYTES
             try:
                 stack.enter_context(
-                    memory_bound.bound("hugepages", no_server, host, keep_bytes=keep, note=print)
+                    memory_bound.bound("hugepages", no_server, host, keep_bytes=keep, changed=print)
                 )
             except ReplayerError as error:
                 why = str(error)

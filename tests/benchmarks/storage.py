@@ -55,7 +55,7 @@ def _little_memory() -> Iterator[str]:
             try:
                 stack.enter_context(
                     memory_bound.bound(
-                        "hugepages", no_server, host, keep_bytes=KEPT_MEMORY, note=print
+                        "hugepages", no_server, host, keep_bytes=KEPT_MEMORY, changed=print
                     )
                 )
             except ReplayerError as error:

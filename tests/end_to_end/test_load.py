@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,7 +31,6 @@ from replayer.load import cpu_burn, dataset
 from replayer.load import level as levels
 from replayer.load.level import LevelRequest, LevelResult, check, measure_level
 from replayer.load.mix import WeightedMix
-from replayer.load.spec import LoadSpec, settings_of
 from replayer.machine import processes
 from replayer.model import Outcome
 from replayer.run.context import Context
@@ -716,8 +716,8 @@ def test_ctrl_c_in_the_middle_leaves_nothing(
 
 def test_a_setting_of_the_user_is_not_replaced_by_a_default_of_the_steps(context: Context) -> None:
     """Two values of `io_method` were compared of which a load used neither."""
+    few = partial(dataset.session_settings, memory="cached", sessions=4, buffers=None)
     theirs = context.workload.model_copy(update={"settings": {"track_io_timing": "on"}})
-    asked = LoadSpec.model_validate({"step": "load"})
 
-    assert settings_of(asked, 4, context)["track_io_timing"] == "off"
-    assert "track_io_timing" not in settings_of(asked, 4, replace(context, workload=theirs))
+    assert few(context)["track_io_timing"] == "off"
+    assert "track_io_timing" not in few(replace(context, workload=theirs))

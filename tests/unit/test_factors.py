@@ -12,7 +12,7 @@ from replayer.conditions import kernel_settings
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.experiments.variant import RunOptions as Options
 from replayer.experiments.variant import Variant, applied, parse_variant, run_arguments
-from replayer.factors import FactorPlace
+from replayer.factors import FactorPlace, cpu_quota
 from replayer.machine.host import Host
 from replayer.run.recovery import give_back
 from tests.ready_made import locked
@@ -230,6 +230,16 @@ def test_a_note_on_any_other_file_is_not_believed(files: object, reason: str) ->
             kernel_settings.recover(note)
     finally:
         note.drop()
+
+
+def test_no_quota_below_a_quota_is_an_error_that_says_so(
+    place: FactorPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cgroup above has one, which replayer cannot lift: `none` is no wrong number."""
+    monkeypatch.setattr(cpu_quota, "current", lambda _: "1.5")
+
+    with pytest.raises(ReplayerError, match=r"cpu_quota=none: a cgroup above leaves 1\.5 only"):
+        cpu_quota.set_level(place, "none")
 
 
 def test_a_recorded_machine_is_read_below_its_root(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from replayer.errors import Impossible
 from replayer.model import Run
 from replayer.results import profile
 from replayer.results.profile import ProfileSource, ResourceProfile
-from replayer.shortlist import catalogue_file, demands, matching, offers
+from replayer.shortlist import catalogue_file, demands, matching, offers, shortlist
 from replayer.shortlist.catalogue_file import COLUMNS
 from replayer.shortlist.demands import DemandOptions, Demands
 from replayer.shortlist.matching import MachineChoice
@@ -578,3 +578,15 @@ def test_what_cannot_be_listed_is_one_sentence(
     error = listed(*words, status=2).err.splitlines()[-1]
     assert error.startswith("replayer: error: ")
     assert sentence in error
+
+
+def test_a_file_too_large_for_a_shortlist_is_called_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was cut and called no shortlist, with the advice to write one."""
+    path = tmp_path / "list.json"
+    path.write_text("{}" * 10)
+    monkeypatch.setattr(shortlist, "_MOST_BYTES", 19)
+
+    with pytest.raises(Impossible, match="too large"):
+        shortlist.load_shortlist(path)

@@ -195,6 +195,12 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
             ],
             {},
         ),
+        (
+            "changed_limit",
+            "another program changed the limit of memory: 62 MiB at first, 8 GiB at the end",
+            [step("sessions", facts={"memory.changed": "62 MiB at first, 8 GiB at the end"})],
+            {},
+        ),
         ("large_read_ahead", "is 8192", [step(cold=cold())], {"device.read_ahead_kb": 8192}),
         (
             "large_read_ahead",

@@ -233,6 +233,19 @@ def small_tables(run: Run) -> Advice | None:
     )
 
 
+def changed_limit(run: Run) -> Advice | None:
+    """Warn of a memory limit that another program changed while a step relied on it."""
+    changed = [step for step in _done(run) if "memory.changed" in step.facts]
+    if not changed:
+        return None
+    return Advice(
+        steps=_names(changed),
+        found=f"{_steps(changed)}: another program changed the limit of memory: "
+        f"{changed[0].facts['memory.changed']}",
+        todo="run it again without that program",
+    )
+
+
 def repeats(run: Run) -> Advice | None:
     """Warn of too few repeats to distinguish a difference from noise."""
     counts = [

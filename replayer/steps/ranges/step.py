@@ -10,6 +10,7 @@ asked the kernel for (`rchar` and `syscr` of /proc/PID/io) with what of it a dev
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from replayer.conditions import memory_bound, temperature
@@ -165,9 +166,9 @@ def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
         )
     # Memory that the process holds already is not charged to the group.
     limit = cached + keys.memory_per_session * spec.sessions
-    note = context.findings.note
+    changed = partial(context.findings.facts.__setitem__, memory_bound.CHANGED)
     with memory_bound.bound(
-        _GROUP, context.server, context.host, limit_bytes=limit, note=note
+        _GROUP, context.server, context.host, limit_bytes=limit, changed=changed
     ) as taken:
         context.findings.facts |= {"reads.how": taken.how, "reads.limit_bytes": taken.bytes}
         yield

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from replayer.conditions import memory_bound, temperature
@@ -11,7 +12,7 @@ from replayer.errors import ReplayerError
 from replayer.load import dataset
 from replayer.model import Cold, ReadOrigin, Temperature
 from replayer.run.context import Context
-from replayer.steps.sessions.spec import ServerMemory, Spec, engine_keys
+from replayer.steps.sessions.spec import ServerMemory, Spec
 from replayer.tables.pgio import TableSet
 
 _PROCEDURE = VerbName("slob/procedure")
@@ -29,23 +30,10 @@ def provide_tables(wanted: TableSet, context: Context) -> list[str]:
 
 
 def settings_of(spec: Spec, context: Context) -> dict[str, str]:
-    """Return the server settings of a run, as name -> value.
-
-    A default of the engine is left out if the workload has a setting of that name.
-    """
-    keys, server = engine_keys(context), ServerMemory.of(context)
-    settings = {
-        name: setting.value
-        for name, setting in keys.settings.items()
-        if context.server.version >= setting.since and name not in context.workload.settings
-    }
-    settings |= keys.of(spec.memory).settings
-    if keys.buffers:
-        size = spec.buffers(server.block_size, server.least_buffers)
-        settings[keys.buffers.setting] = f"{size >> 10}{keys.buffers.unit}"
-    if keys.connections and spec.sessions > _ORDINARY_SESSIONS:
-        settings[keys.connections] = str(spec.sessions + 50)
-    return settings
+    """Return the server settings of a run, as name -> value."""
+    server = ServerMemory.of(context)
+    size = spec.buffers(server.block_size, server.least_buffers)
+    return dataset.session_settings(context, spec.memory, sessions=spec.sessions, buffers=size)
 
 
 @contextlib.contextmanager
@@ -63,7 +51,7 @@ def bounded_memory(spec: Spec, context: Context) -> Iterator[memory_bound.Bound 
         context.host,
         limit_bytes=spec.limit(ServerMemory.of(context)),
         keep_bytes=spec.keep,
-        note=context.findings.note,
+        changed=partial(context.findings.facts.__setitem__, memory_bound.CHANGED),
     ) as taken:
         yield taken
 

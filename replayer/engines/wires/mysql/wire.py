@@ -67,11 +67,12 @@ def get_descriptor(connection: Any) -> int:
 
 def ping(connection: Any, seconds: float) -> bool:
     """Send COM_PING and return True; raise an exception if the answer does not come in time."""
+    usual = connection._read_timeout  # noqa: SLF001 - that of other statements, mostly none
     connection._read_timeout = seconds  # noqa: SLF001
     try:
         connection.ping(reconnect=False)
     finally:
-        connection._read_timeout = None  # noqa: SLF001 - other statements may take hours
+        connection._read_timeout = usual  # noqa: SLF001
     return True
 
 
