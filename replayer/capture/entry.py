@@ -76,16 +76,18 @@ class ReadCounts:
     most_back_ns: int = 0
 
     def pass_time(self, time_ns: int) -> None:
-        """Note the time of an entry; count it if times go back by more than a second.
+        """Note the time of an entry; count it if times go back by a second or more.
 
         Several processes write into one log, so neighbouring entries may be swapped.  A smaller
-        step back is therefore not counted.
+        step back is therefore not counted, nor a step by one second between whole seconds.
         """
         behind = self.latest_ns - time_ns
-        if behind > _SWAPPED_NS:
+        rounded = time_ns % _SWAPPED_NS == 0
+        back = behind > _SWAPPED_NS or (behind == _SWAPPED_NS and not rounded)
+        if back:
             self.back += 1
             self.most_back_ns = max(self.most_back_ns, behind)
-        if behind <= 0 or behind > _SWAPPED_NS:
+        if behind <= 0 or back:
             self.latest_ns = time_ns
 
     def skip(self, reason: str, count: int = 1) -> None:

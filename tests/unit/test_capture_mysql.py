@@ -11,6 +11,7 @@ import pytest
 from replayer.capture import conversion
 from replayer.capture.action import UNKNOWN
 from replayer.capture.archive import ArchiveReader
+from replayer.capture.entry import ReadCounts
 from replayer.capture.mysql_threads import (
     EXECUTED,
     NO_SESSION,
@@ -181,6 +182,16 @@ def test_times_of_a_slow_log_that_go_back_are_said(converted: Callable[..., Any]
 
     assert any("times go back: 1, by up to 24 h" in note for note in notes)
     assert not any("times go back" in note for note in none)
+
+
+@pytest.mark.parametrize(("fraction_ns", "back"), [(0, 0), (500, 1)])
+def test_neighbours_of_whole_seconds_may_be_swapped(fraction_ns: int, back: int) -> None:
+    """A second is the least step of such times; one by a second between finer ones is a step."""
+    counts = ReadCounts()
+    for second in (10, 11, 10, 11):
+        counts.pass_time(second * 10**9 + fraction_ns)
+
+    assert counts.back == back
 
 
 def test_a_general_log_of_mariadb(converted: Callable[..., Any]) -> None:
