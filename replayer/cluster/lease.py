@@ -23,12 +23,12 @@ import msgpack
 from replayer import interpreter, shell
 from replayer.cluster import child_process, packing, worker_process
 from replayer.cluster.dask_settings import LEASE_SECONDS
+from replayer.cluster.silence import LOOK_SECONDS, SilenceClock
 from replayer.errors import ReplayerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LOOK_SECONDS = 0.25
 _INTERRUPTED_SECONDS = 1.5
 _FIRST_LEASE_SECONDS = 60.0
 """The time until the first heartbeat must come: other agents may need this long to start."""
@@ -81,7 +81,6 @@ class _State:
     reports: list[bytes] = field(default_factory=list)
     forgotten: int = 0
     """The number of reports that the coordinator has fetched, so that they were dropped."""
-    heard: float = 0.0
     before: _Processors = field(default_factory=_Processors)
     cpu_share: float | None = None
     agent_cpu: float = 0.0
@@ -118,7 +117,8 @@ class Lease:
         self._process: shell.Conversation | None = None
         self._pipe: connection.Connection[Any, Any] | None = None
         self._sending = threading.Lock()
-        self._until = time.monotonic() + _FIRST_LEASE_SECONDS
+        self._seconds = _FIRST_LEASE_SECONDS
+        self._coordinator, self._child = SilenceClock(), SilenceClock()
         self._lease = self._loop.create_task(self._watch_lease())
 
     @property
@@ -130,7 +130,8 @@ class Lease:
 
     def beaten(self) -> None:
         """Renew the lease, and send a heartbeat to the child."""
-        self._until = time.monotonic() + LEASE_SECONDS
+        self._seconds = LEASE_SECONDS
+        self._coordinator.heard()
         if self._state.name not in {"none", "done", "failed"}:
             self._send("beat")
 
@@ -189,7 +190,7 @@ class Lease:
             "reports": reports,
             "first": state.forgotten,
             "more": len(reports) < len(state.reports),
-            "silent": time.monotonic() - state.heard if state.name in _HEARD else 0.0,
+            "silent": self._child.seconds if state.name in _HEARD else 0.0,
             "cpu_share": share,
             "agent_cpu": agent,
         }
@@ -209,7 +210,8 @@ class Lease:
         self._kind = kind
         self._change.set()
         ours, theirs = connection.Pipe()
-        self._state = state = _State("preparing", kind, heard=time.monotonic())
+        self._state = state = _State("preparing", kind)
+        self._child.heard()
         # The child is started as a program, because multiprocessing allows no children in workers
         # that Dask's nannies have started. It is started from this thread, because the kernel
         # signals to the child the end of the thread that started it.
@@ -274,8 +276,9 @@ class Lease:
 
     async def _watch_lease(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            if time.monotonic() > self._until:
+            await asyncio.sleep(LOOK_SECONDS)
+            self._child.look()
+            if self._coordinator.look() > self._seconds:
                 with contextlib.suppress(OSError):
                     await self.end()
                 self._leave()
@@ -303,7 +306,7 @@ class Lease:
                 self._become(state, "failed")
 
     def _take_in(self, state: _State, word: str, contents: list[Any]) -> None:
-        state.heard = time.monotonic()
+        self._child.heard()
         if word == "said":
             state.reports.append(contents[0])
             if state.kind == worker_process.RUN:

@@ -27,6 +27,8 @@ _LEAVE_SECONDS = 2.0
 """The time for an agent to answer that it ends; a hanging one ends with its ssh or its lease."""
 _BEGIN_SECONDS = 4 * START_SECONDS
 _SILENCE_SECONDS = CALL_SECONDS
+_LATE_SECONDS = 1.0
+"""A timeout that is noticed so much later means that this process did not run meanwhile."""
 _BUSY_SILENCE_SECONDS = 2 * CALL_SECONDS
 """The limit for a whole run, which may hold Python's lock for a while and then not answer."""
 
@@ -103,11 +105,15 @@ class Member:
         """
         if self.lost:
             raise HostLost(self.lost)
+        asked = time.monotonic()
         try:
             answer = await asyncio.wait_for(
                 self._rpc.replayer(call=op, arguments=arguments), timeout
             )
         except (OSError, TimeoutError) as error:
+            if time.monotonic() - asked > timeout + _LATE_SECONDS:
+                # The answer may have come and lie in the socket: the host's silence begins now.
+                self.heard_ns = time.monotonic_ns()
             if op != "beat":
                 self._lose(f"the host {self.host} is lost: it does not answer")
             raise HostLost(f"the host {self.host} does not answer") from error

@@ -25,6 +25,7 @@ import msgpack
 from replayer import signals
 from replayer.cluster import packing
 from replayer.cluster.dask_settings import LEASE_SECONDS
+from replayer.cluster.silence import LOOK_SECONDS, SilenceClock
 from replayer.errors import Interrupted, ReplayerError
 from replayer.watch import workers
 from replayer.watch.workers import WorkerPool
@@ -45,7 +46,6 @@ _READY_SECONDS = 3600.0
 """A limit that is never reached: the coordinator decides how long it waits for this process."""
 _GRACE_SECONDS = 1.5
 """The time that a run has to clean up when the agent or the heartbeats have ended."""
-_LOOK_SECONDS = 0.25
 
 
 def main(pipe: connection.Connection[Any, Any], agent: int, *, ours: bool) -> None:
@@ -168,7 +168,7 @@ class AgentPipe:
         self._pipe = pipe
         self._agent = agent
         self._sending = threading.Lock()
-        self._heard = time.monotonic()
+        self._silence = SilenceClock()
         self._running = False
         self.orders: queue.SimpleQueue[tuple[str, str, bytes, int]] = queue.SimpleQueue()
         self.instant: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -204,7 +204,7 @@ class AgentPipe:
         try:
             while True:
                 word, *contents = msgpack.unpackb(self._pipe.recv_bytes())
-                self._heard = time.monotonic()
+                self._silence.heard()
                 takes[word](*contents)
         except (EOFError, OSError):
             self._leave()
@@ -218,8 +218,8 @@ class AgentPipe:
 
         If the agent is a worker of a user's Dask cluster, only this process is ended.
         """
-        while time.monotonic() - self._heard < LEASE_SECONDS:
-            time.sleep(_LOOK_SECONDS)
+        while self._silence.look() < LEASE_SECONDS:
+            time.sleep(LOOK_SECONDS)
         if os.getppid() == self._agent:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._agent, signal.SIGKILL)

@@ -26,15 +26,17 @@ import pytest
 from replayer.cluster import hosts as hosts_module
 from replayer.cluster import member as member_module
 from replayer.cluster import pool as pool_module
-from replayer.cluster.dask_settings import Secret
+from replayer.cluster.dask_settings import LEASE_SECONDS, Secret
 from replayer.cluster.hosts import Hosts, connected, rejoined
 from replayer.cluster.remote_calls import BEAT_SECONDS
+from replayer.cluster.silence import LOOK_SECONDS
 from replayer.engines.driver import Connector
 from replayer.errors import HostLost, Impossible, ReplayerError
 from replayer.watch.client_pools import Pool
 from replayer.watch.workers import Counter, WorkerPool
 from tests import cluster_jobs
 from tests.command import Replayer
+from tests.halting import go_on, halt
 from tests.known import known
 from tests.slow_case import slow
 from tests.told import line_with
@@ -257,6 +259,7 @@ def test_a_lost_part_leaves_nothing_within_10_s_five_times(family: Family, harm:
 
 
 COORDINATOR = """
+import time
 from replayer.cluster.hosts import connected
 from tests import cluster_jobs
 from tests.told import line_with
@@ -264,8 +267,9 @@ with connected(["first", "second"]) as hosts:
     with hosts.pool(cluster_jobs.wait_for_ever, [0, 1, 2, 3], processes=4) as pool:
         pool.open()
         print("open", flush=True)
-        for _ in pool.reports():
-            pass
+        for report in pool.reports():
+            if report is not None:
+                print("heard", time.monotonic_ns(), flush=True)
 """
 
 
@@ -290,6 +294,25 @@ def test_agents_end_within_10_s_of_their_coordinator_five_times(family: Family) 
     """The same, five times, and soon where the machine has nothing else to do."""
     for _ in range(5):
         _coordinator_killed(family, ENDS_WITHIN)
+
+
+def test_a_machine_that_stands_still_loses_no_host(family: Family) -> None:
+    """A paused virtual machine runs no process: none of them can take another for silent."""
+    command = [sys.executable, "-c", COORDINATOR]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as coordinator:
+        line_with(coordinator.stdout, re.compile("^open$"))
+        before = list(family())
+        halt(before)
+        time.sleep(LEASE_SECONDS + 1)
+        went_on = time.monotonic_ns()
+        go_on(before)
+        while int(line_with(coordinator.stdout, re.compile("^heard")).split()[1]) < went_on:
+            pass
+        time.sleep(3 * LOOK_SECONDS)
+        assert set(family()) == set(before)
+        coordinator.kill()
+
+    assert left_after(LONGEST, family) == {}
 
 
 def test_a_run_elsewhere_says_fails_and_returns(pair: Hosts) -> None:
