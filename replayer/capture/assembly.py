@@ -61,8 +61,8 @@ class _Known:
     """The state of one session: its open statement, the waits and the timeouts known for it."""
 
     __slots__ = (
-        *("begun", "bound", "bound_ns", "connected", "free_ns", "number", "origin", "patience_ns"),
-        *("planned_ns", "received_ns", "waits_ns"),
+        *("begun", "bound", "bound_ns", "connected", "free_ns", "local_ns", "number"),
+        *("origin", "patience_ns", "planned_ns", "received_ns", "waits_ns"),
     )
 
     def __init__(self, origin: tuple[str, str, str]) -> None:
@@ -83,6 +83,8 @@ class _Known:
         """Time at which the session last began to wait for a lock; 0 if the log has no wait."""
         self.patience_ns: dict[str, int] = {}
         """First word of a timeout's name -> nanoseconds, if the session itself set it."""
+        self.local_ns: dict[str, int] = {}
+        """The same of SET LOCAL, until the transaction ends."""
 
 
 class SessionAssembly:
@@ -229,7 +231,7 @@ class SessionAssembly:
         elif (match := _STARTING.match(message)) is not None:
             self._reading.version = match[1]
         elif (changed := patience.changed(message)) is not None:
-            self._patience_ns[changed[0]] = changed[1]
+            self._patience_ns[changed.name] = changed.ns
 
     def _waited(self, entry: LogEntry, message: str) -> None:
         """Note the time at which a session began to wait for a lock, if the message reports it."""
@@ -378,7 +380,9 @@ class SessionAssembly:
         state.free_ns = start + max(duration, 1)
         state.planned_ns = 0
         if not sqlstate and "timeout" in text and (given := patience.given(text)) is not None:
-            state.patience_ns[given[0]] = given[1]
+            (state.local_ns if given.local else state.patience_ns)[given.name] = given.ns
+        elif state.local_ns and not sqlstate and patience.ends_transaction(text):
+            state.local_ns.clear()
         self._reading.statements += 1
         self._ended.append(
             Action(state.number, does, start, duration, text, name, parameters, sqlstate, UNKNOWN,
@@ -508,7 +512,8 @@ class SessionAssembly:
     def _patience_of(self, state: _Known, entry: LogEntry, code: str) -> int:
         """Return the length of the timeout that ended a statement, in ns; 0 if no known one did."""
         which = patience.ended(entry.message, code)
-        return state.patience_ns.get(which) or self._patience_ns.get(which, 0)
+        own = state.local_ns.get(which) or state.patience_ns.get(which)
+        return own or self._patience_ns.get(which, 0)
 
     def _close(self, key: str, end: int) -> None:
         """End a session, if it had begun."""

@@ -49,7 +49,7 @@ _OTHERS = {
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",
     codecs.BOM_UTF16_LE: "text in UTF-16",
     codecs.BOM_UTF16_BE: "text in UTF-16",
-    b"REPLAY1\n": "a replay file already: `replayer run` replays it",
+    b"REPLAY": "a replay file already: `replayer run` replays it",
 }
 
 

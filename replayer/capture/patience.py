@@ -1,6 +1,7 @@
 """Timeouts and waits for locks, as a PostgreSQL log shows them."""
 
 import re
+from typing import NamedTuple
 
 DEADLOCK_NS = 10**9
 """The default of deadlock_timeout, in nanoseconds, used until the log shows another value."""
@@ -13,10 +14,14 @@ _WAITS = re.compile(
 _NAMED = r"(deadlock|lock|statement)_timeout"
 _VALUE = r"(\d{1,12})\s*(us|ms|s|min|h|d)?"
 _GIVEN = re.compile(
-    rf"\s*set\s+(?:session\s+|local\s+)?{_NAMED}\s*(?:=|\bto\b)\s*'?\s*{_VALUE}\s*'?\s*;?\s*\Z",
+    rf"\s*set\s+(?:session\s+|(local)\s+)?{_NAMED}\s*(?:=|\bto\b)\s*'?\s*{_VALUE}\s*'?\s*;?\s*\Z",
     re.IGNORECASE,
 )
-_CHANGED = re.compile(rf'parameter "{_NAMED}" changed to "{_VALUE}"')
+_CHANGED = re.compile(rf'()parameter "{_NAMED}" changed to "{_VALUE}"')
+_ENDS = re.compile(
+    r"\s*(?:(?:commit|end|abort|rollback)\b(?!.*\b(?:to|prepared)\b)|prepare\s+transaction\b)",
+    re.IGNORECASE | re.DOTALL,
+)
 _UNITS_NS = {
     "us": 10**3,
     "ms": 10**6,
@@ -27,8 +32,14 @@ _UNITS_NS = {
 }
 _DEADLOCK = "40P01"
 
-Timeout = tuple[str, int]
-"""The first word of a timeout's name (deadlock, lock, statement), and its nanoseconds."""
+
+class Timeout(NamedTuple):
+    """The first word of a timeout's name (deadlock, lock, statement), and its nanoseconds."""
+
+    name: str
+    ns: int
+    local: bool
+    """True if it was set by SET LOCAL, until the end of the transaction."""
 
 
 def waited_ns(message: str) -> int | None:
@@ -38,15 +49,17 @@ def waited_ns(message: str) -> int | None:
 
 
 def given(text: str) -> Timeout | None:
-    """Return the timeout that a statement sets: (first word of its name, nanoseconds); or None."""
+    """Return the timeout that a statement sets; None for other statements."""
     return _timeout(_GIVEN.match(text))
 
 
-def changed(message: str) -> Timeout | None:
-    """Return the timeout that a message reports as changed; None for other messages.
+def ends_transaction(text: str) -> bool:
+    """Return whether a statement ends the transaction, and with it what SET LOCAL has set."""
+    return _ENDS.match(text) is not None
 
-    The timeout is (first word of its name, nanoseconds).
-    """
+
+def changed(message: str) -> Timeout | None:
+    """Return the timeout that a message reports as changed; None for other messages."""
     return _timeout(_CHANGED.match(message))
 
 
@@ -59,10 +72,8 @@ def ended(message: str, sqlstate: str) -> str:
 
 
 def _timeout(match: re.Match[str] | None) -> Timeout | None:
-    """Return a matched timeout as (first word of its name, nanoseconds); None without a match.
-
-    A value without a unit is in milliseconds.
-    """
+    """Return a matched timeout, whose value without a unit is in ms; None without a match."""
     if match is None:
         return None
-    return match[1].lower(), int(match[2]) * _UNITS_NS[(match[3] or "ms").lower()]
+    local, name, value, unit = match.groups()
+    return Timeout(name.lower(), int(value) * _UNITS_NS[(unit or "ms").lower()], bool(local))

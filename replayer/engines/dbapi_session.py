@@ -99,7 +99,10 @@ class DbapiSession:
         self._thread.join(_END_SECONDS)
         with contextlib.suppress(self._error):
             self._connection.close()
-        os.close(self._answered)
+        # A thread that outlives the wait still writes into the descriptor, whose number may be that
+        # of another file once it is closed.
+        if not self._thread.is_alive():
+            os.close(self._answered)
 
     def _work(self) -> None:
         with contextlib.closing(self._connection.cursor()) as cursor:

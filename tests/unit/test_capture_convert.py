@@ -250,6 +250,16 @@ LOST = "canceling statement due to lock timeout"
             row(20, LOST, level="ERROR", state="55P03", query="UPDATE t SET a = 1"),
             1.5,
         ),
+        # Of a transaction that has ended.
+        (
+            row(11, "duration: 0.100 ms  statement: set lock_timeout = '1s'")
+            + row(12, "duration: 0.100 ms  statement: BEGIN")
+            + row(13, "duration: 0.100 ms  statement: SET LOCAL lock_timeout = '7s'")
+            + row(14, "duration: 0.100 ms  statement: ROLLBACK TO SAVEPOINT a")
+            + row(15, "duration: 0.100 ms  statement: COMMIT"),
+            row(20, LOST, level="ERROR", state="55P03", query="UPDATE t SET a = 1"),
+            1,
+        ),
         (
             row(12, "duration: 0.100 ms  statement: set statement_timeout = 700"),
             row(20, "canceling statement due to statement timeout", level="ERROR", state="57014",
@@ -851,3 +861,14 @@ def test_an_anonymised_file_holds_no_value(tmp_path: Path) -> None:
     assert "Grimaldi" not in repr(actions)
     assert sent[1].parameters is not None
     assert sent[0].text == f"SELECT * FROM t WHERE name = '{sent[1].parameters[0]}'"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_replay_file_is_not_converted_again(tmp_path: Path, number: int) -> None:
+    """One of a later format is no unknown log either."""
+    (tmp_path / "shop.replay").write_bytes(b"REPLAY%d\n" % number + bytes(range(256)))
+
+    with pytest.raises(Impossible, match="a replay file already: `replayer run` replays it"):
+        conversion.planned(
+            conversion.ConversionRequest([str(tmp_path / "shop.replay")], tmp_path / "out.replay")
+        )
