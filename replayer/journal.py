@@ -64,8 +64,7 @@ class Note:
         """
         if self.lasting or alive(self.owner):
             return False
-        of_this_boot = self.owner.partition(":")[0] == identity(os.getpid()).partition(":")[0]
-        return not (of_this_boot and _is_locked(self.path))
+        return not (_of_this_boot(self.owner) and _is_locked(self.path))
 
     def drop(self) -> None:
         """Remove the note, after the thing was given back."""
@@ -363,9 +362,28 @@ def pid_of(owner: str) -> int:
     return int(owner.split(":")[1]) if owner else 0
 
 
+def _of_this_boot(owner: str) -> bool:
+    return owner.partition(":")[0] == identity(os.getpid()).partition(":")[0]
+
+
 def alive(owner: str) -> bool:
     """Return whether the process with that identity still runs."""
     try:
         return bool(owner) and identity(pid_of(owner)) == owner
     except (IndexError, ValueError):
         return False
+
+
+def at_work(owner: str) -> bool:
+    """Return whether the process with that identity still runs, here or in another container.
+
+    A process of another process id namespace cannot be seen, but holds the locks of its notes, if
+    it has any in this home.
+    """
+    if alive(owner):
+        return True
+    if not _of_this_boot(owner):
+        return False
+    with contextlib.suppress(Impossible):
+        return any(note.owner == owner and _is_locked(note.path) for note in notes())
+    return False

@@ -21,9 +21,10 @@ from replayer.trusted_path import Folder
 def written_by(writer: str) -> int:
     """Return the pid of the process that a run's `writer` names; 0 if it does not run here.
 
-    The process may have ended, or may be one of another machine.
+    The process may have ended, or may be one of another machine. The pid of a process in another
+    container is the one that it has there.
     """
-    return journal.pid_of(writer) if journal.alive(writer) else 0
+    return journal.pid_of(writer) if journal.at_work(writer) else 0
 
 
 def cut(status: str, writer: str) -> bool:
@@ -35,7 +36,7 @@ def cut(status: str, writer: str) -> bool:
     return (
         status == Status.RUNNING.value
         and writer.partition(":")[0] == here
-        and not journal.alive(writer)
+        and not journal.at_work(writer)
     )
 
 

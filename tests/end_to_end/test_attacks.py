@@ -549,8 +549,16 @@ def test_socket_folder_of_a_note_is_removed_only_with_sockets(own_home: Path) ->
 
 
 def test_what_a_replayer_in_another_container_holds_is_not_given_back(own_home: Path) -> None:
-    """Its process is not seen from another process id namespace; after its end, its note is."""
-    code = "from replayer import journal; print([note.abandoned for note in journal.notes()])"
+    """Its process is not seen from another process id namespace; after its end, its note is.
+
+    Its run is not called killed there, and cannot be changed or removed.
+    """
+    owner = journal.identity(os.getpid())
+    code = (
+        "from replayer import journal; from replayer.results import editing; "
+        "print([note.abandoned for note in journal.notes()], "
+        f"editing.cut('running', {owner!r}), bool(editing.written_by({owner!r})))"
+    )
     elsewhere = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code]
 
     def seen() -> str:
@@ -559,8 +567,8 @@ def test_what_a_replayer_in_another_container_holds_is_not_given_back(own_home: 
         ).stdout.strip()
 
     note = journal.take("events", path=str(own_home / ".run.events"))
-    assert seen() == "[False]"
+    assert seen() == "[False] False True"
     # As the kernel does it when a process is killed.
     os.close(journal._locked.pop(note.path))
-    assert seen() == "[True]"
+    assert seen() == "[True] True False"
     note.drop()
