@@ -49,6 +49,8 @@ class Note:
     kind: str
     details: Mapping[str, Any]
     owner: str
+    space: str = ""
+    """The process id namespace of the owner, as the kernel names it; "" if it is not known."""
 
     @property
     def lasting(self) -> bool:
@@ -57,14 +59,19 @@ class Note:
 
     @property
     def abandoned(self) -> bool:
-        """Return whether the process that took the thing is gone; False for a lasting note.
+        """Return whether the process that took the thing is gone; False for a lasting note."""
+        return not self.lasting and not alive(self.owner) and not self.held_elsewhere
 
-        The process may live in another process id namespace, as in another container with the same
-        home: then the process cannot be seen, but it holds the lock of the note.
+    @property
+    def held_elsewhere(self) -> bool:
+        """Return whether a process of another process id namespace has taken it and still runs.
+
+        Such a process, as of another container with the same home, cannot be seen, but it holds the
+        lock of the note. In this namespace the lock proves nothing: a program that a killed process
+        was just starting holds it until it is executed.
         """
-        if self.lasting or alive(self.owner):
-            return False
-        return not (_of_this_boot(self.owner) and _is_locked(self.path))
+        elsewhere = _of_this_boot(self.owner) and self.space != _namespace()
+        return elsewhere and _is_locked(self.path)
 
     def drop(self) -> None:
         """Remove the note, after the thing was given back."""
@@ -188,13 +195,14 @@ def take(kind: str, *, lasting: bool = False, **details: Any) -> Note:
         ):
             folder.make(path.parent.name, 0o755)
         with trusted_path.own(path.parent, _HOME) as taken:
-            note = json.dumps({"kind": kind, "owner": owner, "details": details})
+            fields = {"kind": kind, "owner": owner, "space": _namespace(), "details": details}
+            note = json.dumps(fields)
             taken.replace(path.name, note, draft=path.with_suffix(".new").name)
             if not lasting:
                 _lock(taken, path)
     except OSError as error:
         raise Impossible(f"{path.parent} cannot be written: {error.strerror}") from error
-    return Note(path, kind, details, owner)
+    return Note(path, kind, details, owner, _namespace())
 
 
 _locked: dict[Path, int] = {}
@@ -333,6 +341,7 @@ def _note(taken: trusted_path.Folder, name: str) -> tuple[Note | None, tuple[Pat
         text = taken.read(name)
         fields = json.loads(text)
         kind, details, owner = fields["kind"], fields["details"], fields["owner"]
+        space = str(fields.get("space", ""))
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -341,7 +350,7 @@ def _note(taken: trusted_path.Folder, name: str) -> tuple[Note | None, tuple[Pat
         return None, (path, "it is not in the format of a note")
     if not (isinstance(kind, str) and isinstance(details, dict) and isinstance(owner, str)):
         return None, (path, "it is not in the format of a note")
-    return Note(path, kind, details, owner), (path, "")
+    return Note(path, kind, details, owner, space), (path, "")
 
 
 def identity(pid: int) -> str:
@@ -360,6 +369,10 @@ def identity(pid: int) -> str:
 def pid_of(owner: str) -> int:
     """Return the process id in an identity; 0 if the identity is empty."""
     return int(owner.split(":")[1]) if owner else 0
+
+
+def _namespace() -> str:
+    return os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the link's text is not a path
 
 
 def _of_this_boot(owner: str) -> bool:
@@ -382,8 +395,6 @@ def at_work(owner: str) -> bool:
     """
     if alive(owner):
         return True
-    if not _of_this_boot(owner):
-        return False
     with contextlib.suppress(Impossible):
-        return any(note.owner == owner and _is_locked(note.path) for note in notes())
+        return any(note.owner == owner and note.held_elsewhere for note in notes())
     return False

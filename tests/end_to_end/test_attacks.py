@@ -4,8 +4,10 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import pytest
 from replayer import journal, trusted_path
 from replayer.engines import engine as engines
 from replayer.errors import Impossible, ReplayerError
+from replayer.machine import processes
 from replayer.report import files as report_files
 from replayer.results import store
 from replayer.run import recovery
@@ -29,6 +32,7 @@ from replayer.shell import User
 from replayer.storage.files import PREFIX, Workspace
 from tests.command import Replayer
 from tests.fixture_types import RunOf
+from tests.told import line_with
 
 pytestmark = [
     pytest.mark.root,
@@ -546,6 +550,25 @@ def test_socket_folder_of_a_note_is_removed_only_with_sockets(own_home: Path) ->
             assert folder.exists() is not removed
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_what_a_killed_replayer_was_starting_holds_nothing(own_home: Path) -> None:
+    """A process that it was just starting has all its open files, until it is executed."""
+    code = (
+        "import os, time; from replayer import journal; journal.take('events', path='/tmp/x'); "
+        "os.fork() and os.kill(os.getpid(), 9); print('starting', flush=True); time.sleep(600)"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as killed:
+        line_with(killed.stdout, re.compile("starting"))
+        killed.wait(600)
+        (note,) = journal.notes()
+        (starting,) = [pid for pid in processes.every() if code in processes.arguments(pid)]
+        try:
+            assert note.abandoned
+        finally:
+            os.kill(starting, signal.SIGKILL)
+            note.drop()
 
 
 def test_what_a_replayer_in_another_container_holds_is_not_given_back(own_home: Path) -> None:
