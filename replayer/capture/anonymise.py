@@ -8,7 +8,8 @@ have.  So keys still match each other, and unique values stay unique.  The repla
 key, which is made at random for one conversion and is not stored.
 
 Not replaced are: names of tables, columns and sequences; numbers that are no data (LIMIT, positions
-in ORDER BY, lengths of types); settings that belong to the server; words such as true or day.
+in ORDER BY, lengths of types); settings that belong to the server; hints to the planner; words such
+as true or day.
 """
 
 import hashlib
@@ -76,21 +77,37 @@ _TYPES = (
 _POSITION = re.compile(
     rf"(?:\b(?:limit|offset|first|next|top)\s+|\blimit\s+\d+\s*,\s*"
     rf"|\b(?:order|group)\s+by\s+(?:[\w.\"`]+(?:\s+(?:asc|desc))?\s*,\s*){{0,20}}"
-    rf"|\b(?:{_TYPES})\s*\(\s*(?:\d+\s*,\s*)?)\Z",
+    rf"|\b(?:{_TYPES})\s*\(\s*(?:\d+\s*,\s*)?"
+    # The oldest version of MySQL that executes what follows.
+    r"|/\*!)\Z",
     re.IGNORECASE,
 )
 _NAMED = re.compile(
     r"(?:\btime\s+zone|->>?|#>>?"
-    r"|\b(?:nextval|currval|setval|pg_get_serial_sequence|to_reg\w+|to_ts\w+|regexp_\w+)\s*\()\s*\Z",
+    r"|\b(?:nextval|currval|setval|pg_get_serial_sequence|to_reg\w+|to_ts\w+|regexp_\w+|set_config"
+    r"|current_setting)\s*\()\s*\Z",
     re.IGNORECASE,
 )
 _CAST_TO_NAME = re.compile(r"\s*::\s*reg", re.IGNORECASE)
-_SERVERS_SETTING = re.compile(
-    r"\s*(?:set\s+(?!\S*\.\S|password)|reset|show|use|begin|start|commit|rollback)\b", re.IGNORECASE
-)
+_FOR_THE_SERVER: Final = {
+    # A name with a dot is a variable of the application, such as the user whose rows it sees.
+    "postgres": re.compile(
+        r"\s*(?:set\s+(?:(?:session|local)\s+)?+[a-z_]\w*+(?!\s*\.)"
+        r"|(?:reset|show|begin|start)\b|(?:commit|rollback)\b(?!\s+prepared\b))",
+        re.IGNORECASE,
+    ),
+    # One without a name of a setting, and one that sets a variable of the user, too, is none.
+    "mysql": re.compile(
+        r"\s*(?:set\s+(?:(?:global|session|local|persist|persist_only)\s+|@@)?+(?!password\b)[a-z_]"
+        r"(?!.*(?:(?<!@)@(?!@)|\bpassword\b))|(?:reset|show|use|begin|start|commit|rollback)\b)",
+        re.IGNORECASE | re.DOTALL,
+    ),
+}
+"""Statements whose values belong to the server, not to the data: settings and transactions."""
 _CODE = re.compile(r"\s*(?:do|create)\b", re.IGNORECASE)
 _OPTIONS = re.compile(r"\s*copy\b(?:(?!\bwhere\b|;).)*+", re.IGNORECASE | re.DOTALL)
 """A COPY up to its WHERE or its end; strings in this part are options, and no data."""
+_HINT = "/*+"
 _NEAR = 120
 
 
@@ -115,20 +132,24 @@ class Anonymiser:
         return action._replace(text=text, parameters=parameters)
 
     def text(self, text: str) -> str:
-        """Return a statement's text with its literals replaced, and x for letters in comments."""
-        if _SERVERS_SETTING.match(text) and ";" not in text.rstrip("; \n"):
-            return text
+        """Return a statement's text with its literals replaced, and x for letters in comments.
+
+        A hint to the planner stays: without it the server would execute another plan.
+        """
+        kept = _FOR_THE_SERVER[self._dialect].match(text) and ";" not in text.rstrip("; \n")
         is_code = _CODE.match(text) is not None
         options = _OPTIONS.match(text) if copied(text) is not None else None
 
         def replaced(match: re.Match[str]) -> str:
             kind, found = match.lastgroup, match[0]
             if kind == "gap":
-                return re.sub(r"[^\W_]", "x", found)
+                return found if found.startswith(_HINT) else re.sub(r"[^\W_]", "x", found)
+            if kept or kind not in ("number", "string", "tag"):
+                return found
             before = text[max(0, match.start() - _NEAR) : match.start()]
             if kind == "number":
                 return found if _POSITION.search(before) else self._number(found)
-            if kind not in ("string", "tag") or (options and match.start() <= options.end()):
+            if options and match.start() <= options.end():
                 return found
             if _NAMED.search(before) or _CAST_TO_NAME.match(text, match.end()):
                 return found
