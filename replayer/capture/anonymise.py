@@ -108,6 +108,7 @@ _CODE = re.compile(r"\s*(?:do|create)\b", re.IGNORECASE)
 _OPTIONS = re.compile(r"\s*copy\b(?:(?!\bwhere\b|;).)*+", re.IGNORECASE | re.DOTALL)
 """A COPY up to its WHERE or its end; strings in this part are options, and no data."""
 _HINT = "/*+"
+"""The begin of a hint to the planner, which stays: without it the server takes another plan."""
 _NEAR = 120
 
 
@@ -132,10 +133,7 @@ class Anonymiser:
         return action._replace(text=text, parameters=parameters)
 
     def text(self, text: str) -> str:
-        """Return a statement's text with its literals replaced, and x for letters in comments.
-
-        A hint to the planner stays: without it the server would execute another plan.
-        """
+        """Return a statement's text with its literals replaced, and x for letters in comments."""
         kept = _FOR_THE_SERVER[self._dialect].match(text) and ";" not in text.rstrip("; \n")
         is_code = _CODE.match(text) is not None
         options = _OPTIONS.match(text) if copied(text) is not None else None

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from sqlalchemy import URL
 
 from replayer.engines import engine as engines
+from replayer.engines.connection import Database
 from replayer.errors import Impossible
 from replayer.model import Outcome, Replayed, StepResult
 from replayer.results import store, stored_histogram
@@ -433,6 +435,22 @@ def test_fewer_connections_than_sessions_are_shared_by_transaction(
     assert value(outcome, "replay.at_work") <= sessions + 0.01
     words = f"8 sessions at a time were captured, and {sessions} connections"
     assert any(words in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_what_acts_on_more_than_the_database_is_not_sent(
+    replay: Replay, server: Server, *, read_only: bool
+) -> None:
+    """The number of a session in the log is that of somebody else's here."""
+    with closing(Database(server.engine, server.start(), first=())) as theirs:
+        pid = theirs.query("SELECT pg_backend_pid() AS pid")[0]["pid"]
+        capture = Capture().session(1).runs(1, 0.1, f"SELECT pg_terminate_backend({pid})")
+        capture.runs(1, 0.2, "ALTER SYSTEM SET work_mem = '77MB'").runs(1, 0.3, "SELECT 17")
+        outcome = replay(capture, read_only=read_only)
+        assert theirs.query("SELECT pg_backend_pid() AS pid")[0]["pid"] == pid
+
+    assert value(outcome, "replay.errors") == 0
+    assert any("it acts on the server" in note for note in outcome.notes), outcome.notes
 
 
 def test_read_only_replays_change_nothing(replay: Replay, rows: Ask) -> None:

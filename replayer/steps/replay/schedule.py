@@ -26,6 +26,7 @@ from replayer.steps.replay.planned_order import PlannedOrder
 from replayer.steps.replay.read_only import ReadOnlyTest
 from replayer.steps.replay.record_encoder import RecordEncoder
 from replayer.steps.replay.row_keys import RowKeys
+from replayer.steps.replay.server_wide import acts_beyond_database
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.spool import Spool
 from replayer.steps.replay.uncertain_order import UncertainOrder
@@ -218,11 +219,8 @@ class Planner:
             if statement is not None:
                 self._left_out["before from or after until"] += 1
             return
-        if statement and self._reading and not self._reading.only(statement.text):
-            self._left_out["it may write"] += 1
-            return
-        if len(action.parameters or ()) > _MOST_PARAMETERS:
-            self._left_out["it has more parameters than a server takes"] += 1
+        if reason := _why_not_sent(action, statement, self._reading, self._wire.LANGUAGE):
+            self._left_out[reason] += 1
             return
         session = self._session(action, since)
         ends = action.does == "disconnect"
@@ -396,6 +394,22 @@ class Planner:
         more = len(self._others) - _MOST_NAMED
         named += [f"{more:,} more databases"] if more > 0 else []
         return {f"they are of another database ({', '.join(named)})": self._others.total()}
+
+
+def _why_not_sent(
+    action: Action, statement: LoggedStatement | None, reading: ReadOnlyTest | None, dialect: str
+) -> str:
+    """Return why a replay does not send an action, whatever was chosen; "" if it is sent.
+
+    `reading` is the test of a replay that only reads.
+    """
+    if statement and reading and not reading.only(statement.text):
+        return "it may write"
+    if statement and acts_beyond_database(statement.text, dialect):
+        return "it acts on the server, on other sessions or other databases"
+    if len(action.parameters or ()) > _MOST_PARAMETERS:
+        return "it has more parameters than a server takes"
+    return ""
 
 
 def processes_for(speed: float, per_second: float, sessions: int) -> int:

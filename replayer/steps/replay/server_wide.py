@@ -1,0 +1,78 @@
+"""Statements that act on more than the replayed database: no replay sends them.
+
+They end other sessions, stop or configure the server, change its users, its replication, its
+statistics or its files, execute programs, or drop whole databases.  The number of a session or of a
+log in the source's statement means another one here.  Who lets a replay change a database names
+that database only.
+
+The text of a statement decides.  The body of a called function is not visible here.
+"""
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from replayer.lazy_import import Later
+
+if TYPE_CHECKING:
+    from replayer.capture import fingerprint
+else:
+    # It loads sqlglot, and few texts have to be read so closely.
+    fingerprint = Later("replayer.capture.fingerprint")
+
+_POSTGRES = (
+    r"alter system|(?:create|alter|drop) (?:role|user(?! mapping)|group|tablespace|subscription)"
+    r"|drop database|copy [^;]*(?:\bto|\bprogram) '"
+)
+_MYSQL = (
+    r"kill|shutdown|restart|flush|reset|purge|clone|binlog|(?:un)?install|grant|revoke"
+    r"|change (?:master|replication)|(?:start|stop) (?:slave|replica|group_replication)"
+    r"|(?:create|alter|drop|rename) (?:user|role)|drop (?:database|schema)|set (?:password|default)"
+    r"|set [^;]*\b(?:global|persist|persist_only)\b|call (?:mysql|sys)\."
+)
+_BEGIN = r"(?:\A|;) ?(?:/\*![0-9]* ?)?"
+_STATEMENTS: Final = {
+    "postgres": re.compile(rf"{_BEGIN}(?:{_POSTGRES})"),
+    "mysql": re.compile(rf"{_BEGIN}(?:{_MYSQL})\b|\binto (?:outfile|dumpfile)\b"),
+}
+"""SQL dialect -> pattern of such statements, in the form in which values and comments are replaced.
+
+In this form, all white space is one space, and all letters are small.
+"""
+_FUNCTIONS = re.compile(
+    r"\b(?:pg_(?:terminate|cancel)_backend|pg_reload_conf|pg_rotate_logfile|pg_promote"
+    r"|pg_switch_(?:wal|xlog)|pg_create_restore_point|pg_(?:start|stop)_backup"
+    r"|pg_backup_(?:start|stop)|pg_(?:wal|xlog)_replay_(?:pause|resume)|pg_\w*replication_\w+"
+    r"|pg_logical_slot_get_\w+|pg_stat_reset\w*|pg_stat_statements_reset"
+    r"|pg_log_backend_memory_contexts|pg_file_\w+|lo_(?:im|ex)port|dblink\w*) ?\("
+)
+_DO = re.compile(r"[\s(]*do\b")
+_RARE: Final = {
+    "postgres": re.compile(r"[\s(]*(?:alter|create|drop|copy|do|/\*|--)"),
+    "mysql": re.compile(
+        r"[\s(]*(?:kill|shutdown|restart|flush|reset|purge|clone|binlog|install|uninstall|grant"
+        r"|revoke|change|start|stop|create|alter|drop|rename|set|call|/\*|--|#)"
+    ),
+}
+_PARTS: Final = {"postgres": ("pg_", "lo_", "dblink"), "mysql": ("outfile", "dumpfile")}
+
+
+def acts_beyond_database(text: str, dialect: str) -> bool:
+    """Return whether a text has a statement that acts on more than its database.
+
+    `dialect` is "postgres" or "mysql".
+    """
+    low = text.lower()
+    rare = (
+        _RARE[dialect].match(low)
+        or any(part in low for part in _PARTS[dialect])
+        or ";" in low.rstrip("; \n")
+    )
+    if not rare:
+        return False
+    form = fingerprint.cheap_form(text, dialect).lower()
+    if _STATEMENTS[dialect].search(form):
+        return True
+    # The body of DO is a string.
+    return dialect == "postgres" and bool(
+        _FUNCTIONS.search(" ".join(low.split()) if _DO.match(low) else form)
+    )

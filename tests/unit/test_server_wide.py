@@ -1,0 +1,97 @@
+"""A replay sends no statement that acts on more than the database it may change."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from replayer.steps.replay.server_wide import acts_beyond_database
+from tests.cpu_time import at_once
+
+BEYOND = {
+    "postgres": (
+        "SELECT pg_terminate_backend(4711)",
+        "select 1; SELECT pg_cancel_backend (7)",
+        "WITH a AS (SELECT pid FROM pg_stat_activity) SELECT pg_terminate_backend(pid) FROM a",
+        "explain analyze select pg_reload_conf()",
+        "SELECT pg_catalog.pg_stat_reset()",
+        "select pg_stat_reset_shared('bgwriter')",
+        "select pg_drop_replication_slot('a')",
+        "DO $$ BEGIN PERFORM pg_promote(); END $$",
+        "ALTER  SYSTEM SET work_mem = '1GB'",
+        "/* tool */ drop\ndatabase shop_old",
+        "-- tool\nALTER USER ann PASSWORD 'x'",
+        "begin; create role bob superuser",
+        "COPY t TO PROGRAM 'cat'",
+        "copy (select 1) to '/tmp/x'",
+        "select lo_export(1, '/tmp/x')",
+        "select * from dblink('host=other', 'select 1') as t(a int)",
+    ),
+    "mysql": (
+        "KILL 5",
+        "kill query 5",
+        "/*!50000 kill 5 */",
+        "# tool\nshutdown",
+        "SET GLOBAL a = 1",
+        "set sql_mode = '', @@global.a = 1",
+        "set persist a = 1",
+        "SET PASSWORD = 'x'",
+        "flush tables with read lock",
+        "drop schema shop_old",
+        "GRANT ALL ON shop.* TO 'ann'@'%'",
+        "stop replica",
+        "select a into outfile '/tmp/x' from t",
+        "call mysql.rds_kill(5)",
+        "select 1; kill 5",
+    ),
+}
+WITHIN = {
+    "postgres": (
+        "SELECT 'pg_terminate_backend(5)'",
+        "insert into t values ('a; drop database b')",
+        "select pg_sleep(1), pg_backend_pid()",
+        "select a from t -- ; alter system",
+        "select drop_database, pg_stat_reset from t",
+        "COPY t FROM STDIN",
+        "copy t to stdout",
+        "create user mapping for ann server s",
+        "create table role (a int)",
+        "alter table t add b int; drop table u",
+        "DO $$ BEGIN PERFORM 1; END $$",
+    ),
+    "mysql": (
+        "SET autocommit = 0",
+        "set @a = 'global'",
+        "set session sql_mode = 'global'",
+        "insert into kills values ('; kill 5')",
+        "create table flush_log (a int)",
+        "select kill, flush from t",
+        "start transaction",
+        "call shop.buy(5)",
+        "drop table shop.database_list",
+        "replace into t values (1)",
+    ),
+}
+
+
+def _pairs(texts: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    return [(dialect, text) for dialect, some in texts.items() for text in some]
+
+
+@pytest.mark.parametrize(("dialect", "text"), _pairs(BEYOND))
+def test_what_acts_beyond_the_database_is_known(dialect: str, text: str) -> None:
+    """However it is written."""
+    assert acts_beyond_database(text, dialect)
+
+
+@pytest.mark.parametrize(("dialect", "text"), _pairs(WITHIN))
+def test_what_acts_within_the_database_is_replayed(dialect: str, text: str) -> None:
+    """Names, strings and comments do not make it another statement."""
+    assert not acts_beyond_database(text, dialect)
+
+
+@pytest.mark.parametrize("dialect", BEYOND)
+def test_a_long_text_is_looked_through_at_once(dialect: str) -> None:
+    """In time that grows with its length, whatever it has."""
+    for begin, part in (("copy ", " to"), ("set ", "a=1, "), ("do ", "pg_"), ("", ";set a = 1")):
+        with at_once(part):
+            acts_beyond_database(begin + part * 100_000, dialect)
