@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from replayer.shell import User
 from replayer.storage.files import PREFIX, Workspace
 from tests.command import Replayer
 from tests.fixture_types import RunOf
+from tests.halting import go_on, halt
 from tests.told import line_with
 
 pytestmark = [
@@ -595,3 +597,23 @@ def test_what_a_replayer_in_another_container_holds_is_not_given_back(own_home: 
     os.close(journal._locked.pop(note.path))
     assert seen() == "[True] True False"
     note.drop()
+
+
+@pytest.mark.slow
+def test_a_machine_that_stands_still_is_noticed(replayer: Replayer, own_home: Path) -> None:
+    """The clock goes on while neither replayer nor the server runs, as in a paused machine."""
+    keys = {"scale": "8M", "num_schemas": 2, "run_time": "12s"}
+    words = [word for key, of in keys.items() for word in ("--set", f"sessions.{key}={of}")]
+    running = replayer.start(
+        "run", "slob-cached", *words, "--without", "all", "--results", "results"
+    )
+    line_with(running.stderr, re.compile("RIOPS"))
+    everything = processes.family(running.pid)
+    halt(everything)
+    time.sleep(4)
+    go_on(everything)
+    _, said = running.communicate(timeout=600)
+
+    assert running.returncode == 0, said
+    (file,) = (replayer.folder / "results").glob("*.json")
+    assert "stood_still" in {one.name for one in store.load(file).advice}

@@ -184,6 +184,14 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
         ),
         ("late_samples", "10 times", [step(series=series((1, 2, 4.5, 5, 6)))], {}),
         (
+            "stood_still",
+            "walk: for 4.5 s replayer did not run",
+            [step(series=series((1, 2, 6.5, 7)))],
+            {},
+        ),
+        ("stood_still", "for 5.0 s", [step(series=series((1, 2, 3, 8)))], {}),
+        ("stood_still", "for 5.2 s", [step(series=series((5.2,)))], {}),
+        (
             "processor_bound",
             "fewer sessions",
             [
@@ -241,7 +249,7 @@ def test_a_warning_is_given_for_its_reason(
 ) -> None:
     """Its reason alone brings it up; it says what was found and what to do, in one sentence."""
     said = warnings.on(run(*steps, **facts))
-    ask = getattr(warnings, warned)
+    (ask,) = [one for one in warnings.every() if one.__name__ == warned]
     subject = run(*steps, **facts)
     own = ask(subject if list(inspect.signature(ask).parameters) == ["run"] else subject.host)
 

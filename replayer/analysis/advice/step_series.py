@@ -4,16 +4,30 @@ import statistics
 
 from replayer.model import StepResult
 
+_STILL_SECONDS = 3.0
+"""Seconds without a sample; a machine that is only busy is sampled late, but hardly so late."""
+
 
 def count_late(step: StepResult) -> int:
     """Return the number of intervals of a series that are over 1.5 times as long as the median."""
-    ends = step.series.seconds if step.series else ()
-    lengths = [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]
+    lengths = _lengths(step)
     if len(lengths) < 3:
         return 0
     usual = statistics.median(lengths)
     # The last interval may contain the rest of the window, so it does not count.
     return sum(length > usual * 1.5 + 0.01 for length in lengths[:-1])
+
+
+def longest_gap(step: StepResult) -> float:
+    """Return the seconds of the longest interval of a series, if nothing ran in it; else 0.
+
+    It is at least _STILL_SECONDS, and three times as long as the median. Of one or two intervals
+    there is no median: they should last a second.
+    """
+    lengths = _lengths(step)
+    longest = max(lengths, default=0.0)
+    usual = statistics.median(lengths) if len(lengths) > 2 else 1.0
+    return longest if longest >= max(_STILL_SECONDS, 3 * usual) else 0.0
 
 
 def has_column(step: StepResult, name: str) -> bool:
@@ -25,6 +39,11 @@ def average(step: StepResult, name: str) -> float:
     """Return the mean of a column of the step's series; 0 without values."""
     values = _column(step, name)
     return statistics.fmean(values) if values else 0.0
+
+
+def _lengths(step: StepResult) -> list[float]:
+    ends = step.series.seconds if step.series else ()
+    return [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]
 
 
 def _column(step: StepResult, name: str) -> list[float]:

@@ -1,21 +1,24 @@
 """All warnings that replayer can give, each in one sentence, with a remedy.
 
-Each public function with one parameter is a warning; no registration is needed.  A warning about a
-machine has the parameter `facts`: `replayer check` calls it before a run, and `on` after the run.
-A warning about a run has the parameter `run`.  It returns None if there is nothing to report.
+Each public function with the one parameter `run` is a warning about a run; no registration is
+needed.  It returns None if there is nothing to report.  Those about a machine are the functions of
+`machine_warnings` with the parameter `facts`: `replayer check` calls them before a run, and `on`
+after the run.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from replayer import assets
+from replayer.analysis.advice import machine_warnings
 from replayer.analysis.advice.as_asked import executions, failures
-from replayer.analysis.advice.step_series import average, count_late, has_column
+from replayer.analysis.advice.machine_warnings import Facts, number_of
+from replayer.analysis.advice.step_series import average, count_late, has_column, longest_gap
 from replayer.analysis.capacity import client_hosts
 from replayer.analysis.differences import samples
 from replayer.engines import engine
-from replayer.model import Advice, Cold, Fact, ReadOrigin, Run, Status, StepResult, Temperature
+from replayer.model import Advice, Cold, ReadOrigin, Run, Status, StepResult, Temperature
 from replayer.units import show_size
 from replayer.watch import calibration
 
@@ -26,10 +29,6 @@ _FOREIGN_CPU = 0.05
 _FAILED = 0.01
 """Share of a replay's statements; a warning is given if more failed that had not in the source."""
 LARGE_READ_AHEAD_KB = 1024
-_SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
-
-Facts = Mapping[str, Fact]
-"""Facts of a machine: the result of `read_facts`, and `host` of a result file."""
 
 
 def on(run: Run) -> tuple[Advice, ...]:
@@ -211,7 +210,7 @@ def own_settings(run: Run) -> Advice | None:
 
 def small_tables(run: Run) -> Advice | None:
     """Warn of physical sessions whose tables fit into memory while the page cache was in use."""
-    memory = _number(run.host.get("memory.bytes"))
+    memory = number_of(run.host.get("memory.bytes"))
     small = [
         step
         for step in _done(run)
@@ -381,9 +380,22 @@ def _foreign_cpu(step: StepResult) -> float:
     return (step.foreign.cpu_share or 0.0) if step.foreign else 0.0
 
 
+def stood_still(run: Run) -> Advice | None:
+    """Warn of seconds in which replayer got no sample: at least three, and three intervals."""
+    still = [step for step in _done(run) if longest_gap(step)]
+    if not still:
+        return None
+    return Advice(
+        steps=_names(still),
+        found=f"{_steps(still)}: for {max(map(longest_gap, still)):.1f} s replayer did not run, "
+        f"and the clock went on: a paused virtual machine, halted processes, or far too much work",
+        todo="repeat it",
+    )
+
+
 def late_samples(run: Run) -> Advice | None:
     """Warn of gaps in the time series: the machine was too busy to be sampled each second."""
-    late = [step for step in _done(run) if count_late(step)]
+    late = [step for step in _done(run) if count_late(step) and not longest_gap(step)]
     if not late:
         return None
     count = sum(count_late(step) for step in late)
@@ -421,7 +433,7 @@ def _read_ahead(run: Run, step: StepResult) -> tuple[Any, float]:
     It is the disk of the data, unless the step's own facts name another one.
     """
     facts = step.facts if "device.name" in step.facts else run.host
-    return facts.get("device.name"), _number(facts.get("device.read_ahead_kb"))
+    return facts.get("device.name"), number_of(facts.get("device.read_ahead_kb"))
 
 
 def large_read_ahead(run: Run) -> Advice | None:
@@ -447,126 +459,15 @@ def large_read_ahead(run: Run) -> Advice | None:
     )
 
 
-# The machine
-
-
-def governor(facts: Facts) -> Advice | None:
-    """Warn of a CPU governor that changes the clock frequency with the load."""
-    name = facts.get("cpu.governor")
-    if not name or name == "performance":
-        return None
-    return Advice(
-        found=f"the CPU governor is {name}, so that the clock follows the load",
-        todo="`cpupower frequency-set -g performance` makes runs comparable",
-    )
-
-
-def virtualised(facts: Facts) -> Advice | None:
-    """Warn of a hypervisor: it may have a cache that no guest can see."""
-    hypervisor = facts.get("virtualisation")
-    if not hypervisor or hypervisor == "none":
-        return None
-    name = "a hypervisor" if hypervisor == "yes" else str(hypervisor)
-    return Advice(
-        found=f"this is a virtual machine ({name})",
-        todo="its host may cache the disk, unseen: compare a first cold read with a second",
-    )
-
-
-def emulated(facts: Facts) -> Advice | None:
-    """Warn of a processor that is emulated by software."""
-    if "QEMU TCG" not in str(facts.get("cpu.model", "")):
-        return None
-    return Advice(
-        found="the processor is emulated by qemu without KVM",
-        todo="these figures say nothing about hardware",
-    )
-
-
-def other_load(facts: Facts) -> Advice | None:
-    """Warn of other work before the start: a load average over a tenth of the processors."""
-    load = _number(facts.get("host.load1"))
-    threads = _number(facts.get("cpu.threads")) or 1
-    if load <= max(0.5, 0.1 * threads):
-        return None
-    return Advice(
-        found=f"the load average was {load:.2f} before the start, so something else (or an "
-        f"earlier run) was at work",
-        todo="stop it, or wait a minute",
-    )
-
-
-def huge_pages_reserved(facts: Facts) -> Advice | None:
-    """Warn of memory that is reserved as huge pages, so that the page cache cannot use it."""
-    pages = _number(facts.get("memory.huge_pages"))
-    size = pages * (_number(facts.get("memory.huge_page_bytes")) or 2 << 20)
-    if not pages or size < 0.05 * _number(facts.get("memory.bytes")):
-        return None
-    return Advice(
-        found=f"{show_size(size)} of memory are reserved as huge pages, which the page cache "
-        f"cannot use",
-        todo="`sysctl vm.nr_hugepages=0` gives them back, if nothing needs them",
-    )
-
-
-def transparent_huge_pages(facts: Facts) -> Advice | None:
-    """Warn of transparent huge pages that are enabled for all memory."""
-    if facts.get("memory.transparent_huge_pages") != "always":
-        return None
-    return Advice(
-        found="transparent huge pages are `always`, so that compaction can stall the database",
-        todo="set /sys/kernel/mm/transparent_hugepage/enabled to madvise, or to the same value on "
-        "both machines",
-    )
-
-
-def slow_clock(facts: Facts) -> Advice | None:
-    """Warn of a slow clock source: each reading of it takes about a microsecond."""
-    source = facts.get("kernel.clocksource")
-    if source not in _SLOW_CLOCKS:
-        return None
-    return Advice(
-        found=f"the clock source is {source}, each reading of which is slow",
-        todo="boot with tsc if the processor has a constant one, or latencies and I/O timing cost "
-        "more than they should",
-    )
-
-
-def limited(facts: Facts) -> Advice | None:
-    """Warn of limits on memory or CPU of the cgroup in which replayer runs."""
-    memory = _number(facts.get("cgroup.memory_limit_bytes"))
-    cores = _number(facts.get("cgroup.cpu_limit"))
-    words = [f"{show_size(memory)} of memory"] if memory else []
-    words += [f"{cores:g} CPUs"] if cores else []
-    if not words:
-        return None
-    return Advice(
-        found=f"a cgroup limits this process to {' and '.join(words)}, page cache included",
-        todo="raise the limit, or compare with equal ones",
-    )
-
-
-def no_device(facts: Facts) -> Advice | None:
-    """Warn of data that is not on a local disk, so that its device reads cannot be counted."""
-    kind = facts.get("fs.type")
-    if not kind or facts.get("device.name"):
-        return None
-    return Advice(
-        found=f"the data is on {kind}, below which no local disk is known, so that device reads "
-        f"cannot be counted",
-        todo="give --data-dir on a local disk",
-    )
-
-
 # Helpers with which warnings read a run
 
 
 def _warnings(kind: str) -> Iterator[Callable[[Any], Advice | None]]:
-    """Yield this module's functions with one parameter, whose name is `kind`, in file order."""
-    for name, warning in globals().items():
+    """Yield the functions with one parameter, whose name is `kind`, in the order of their files."""
+    for name, warning in (*globals().items(), *vars(machine_warnings).items()):
         if (
             inspect.isfunction(warning)
-            and warning.__module__ == __name__
+            and warning.__module__ in {__name__, machine_warnings.__name__}
             and name not in ("on", "about", "every")
         ):
             parameters = list(inspect.signature(warning).parameters)
@@ -592,8 +493,3 @@ def _names(steps: Iterable[StepResult]) -> tuple[str, ...]:
 
 def _listed(words: Any) -> str:
     return ", ".join(dict.fromkeys(words))
-
-
-def _number(value: Fact) -> float:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if known else 0.0  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replayer import assets, journal, shell, trusted_path
-from replayer.analysis.advice import warnings
+from replayer.analysis.advice import machine_warnings, warnings
 from replayer.conditions import memory_bound
 from replayer.conditions.residency import Residency, residency
 from replayer.engines import engine
@@ -213,7 +213,7 @@ def memory_size(case: Case) -> PreflightLine:
     usable, wanted = case.host.usable_memory_bytes(), case.tables[1]
     finding = f"{show_size(usable)} usable, cached sessions of `run {case.workload}` want "
     finding += show_size(wanted)
-    limit = warnings.limited(case.facts)
+    limit = machine_warnings.limited(case.facts)
     if wanted > 0.85 * usable:
         todo = "lower scale with --set cached.scale=…"
         return PreflightLine("memory", Answer.NO, finding, todo, needed=True)
@@ -261,7 +261,7 @@ def cgroup(case: Case) -> PreflightLine:
 
 def huge_pages(case: Case) -> PreflightLine:
     """Check whether free memory can be set aside as huge pages: the page cache then gets less."""
-    reserved = warnings.huge_pages_reserved(case.facts)
+    reserved = machine_warnings.huge_pages_reserved(case.facts)
     line = _bounding(case, "hugepages", "free memory can be set aside as huge pages")
     return line._replace(answer=Answer.LIMITED, todo=str(reserved)) if reserved else line
 
@@ -278,7 +278,7 @@ def device(case: Case) -> PreflightLine:
     """Look for the disk below the data in /proc/diskstats."""
     name = case.facts.get("device.name")
     if not name:
-        advice = warnings.no_device(case.facts)
+        advice = machine_warnings.no_device(case.facts)
         todo = advice.todo if advice else ""
         return PreflightLine("device", Answer.NO, "no disk is known below the data", todo)
     stack = case.facts.get("device.stack")
@@ -333,7 +333,7 @@ def governor(case: Case) -> PreflightLine:
     """Look at the CPU frequency governor."""
     name = case.facts.get("cpu.governor")
     text = str(name) if name else "none here: the processor's clock is not set by this kernel"
-    return _warned("CPU governor", text, warnings.governor(case.facts))
+    return _warned("CPU governor", text, machine_warnings.governor(case.facts))
 
 
 def swap(case: Case) -> PreflightLine:
@@ -359,7 +359,7 @@ def other_load(case: Case) -> PreflightLine:
     load = case.host.load()
     finding = f"CPU {busy:.0f} % busy, device {used:.0f} % busy"
     finding += f", load average {load[0]:.2f}" if load else ""
-    calm = busy < _BUSY_CPU and used < _BUSY_DEVICE and not warnings.other_load(case.facts)
+    calm = busy < _BUSY_CPU and used < _BUSY_DEVICE and not machine_warnings.other_load(case.facts)
     todo = "" if calm else "stop what else runs (`pidstat -ud 1` shows it), or wait"
     return PreflightLine("other load", Answer.OK if calm else Answer.LIMITED, finding, todo)
 
@@ -367,19 +367,19 @@ def other_load(case: Case) -> PreflightLine:
 def transparent_huge_pages(case: Case) -> PreflightLine:
     """Look at the setting of transparent huge pages."""
     setting = str(case.facts.get("memory.transparent_huge_pages", "not in this kernel"))
-    return _warned("THP", setting, warnings.transparent_huge_pages(case.facts))
+    return _warned("THP", setting, machine_warnings.transparent_huge_pages(case.facts))
 
 
 def clock_source(case: Case) -> PreflightLine:
     """Look at the clock source with which everything is timed."""
     source = str(case.facts.get("kernel.clocksource", "not known"))
-    return _warned("clock source", source, warnings.slow_clock(case.facts))
+    return _warned("clock source", source, machine_warnings.slow_clock(case.facts))
 
 
 def virtualisation(case: Case) -> PreflightLine:
     """Look for a hypervisor."""
     hypervisor = str(case.facts.get("virtualisation", "not known"))
-    return _warned("virtual", hypervisor, warnings.virtualised(case.facts))
+    return _warned("virtual", hypervisor, machine_warnings.virtualised(case.facts))
 
 
 def container(case: Case) -> PreflightLine:
