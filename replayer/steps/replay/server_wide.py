@@ -3,7 +3,7 @@
 They end other sessions, stop or configure the server, change its users, its replication, its
 statistics or its files, execute programs, or drop whole databases.  The number of a session or of a
 log in the source's statement means another one here.  Who lets a replay change a database names
-that database only.
+that database only.  A session may end itself.
 
 The text of a statement decides.  The body of a called function is not visible here.
 """
@@ -24,7 +24,8 @@ _POSTGRES = (
     r"|drop database|copy [^;]*(?:\bto|\bprogram) '"
 )
 _MYSQL = (
-    r"kill|shutdown|restart|flush|reset|purge|clone|binlog|(?:un)?install|grant|revoke"
+    r"kill(?! (?:query |connection )?connection_id ?\()"
+    r"|shutdown|restart|flush|reset|purge|clone|binlog|(?:un)?install|grant|revoke"
     r"|change (?:master|replication)|(?:start|stop) (?:slave|replica|group_replication)"
     r"|(?:create|alter|drop|rename) (?:user|role)|drop (?:database|schema)|set (?:password|default)"
     r"|set [^;]*\b(?:global|persist|persist_only)\b|call (?:mysql|sys)\."
@@ -39,7 +40,8 @@ _STATEMENTS: Final = {
 In this form, all white space is one space, and all letters are small.
 """
 _FUNCTIONS = re.compile(
-    r"\b(?:pg_(?:terminate|cancel)_backend|pg_reload_conf|pg_rotate_logfile|pg_promote"
+    r"\b(?:pg_(?:terminate|cancel)_backend(?! ?\( ?pg_backend_pid ?\()"
+    r"|pg_reload_conf|pg_rotate_logfile|pg_promote"
     r"|pg_switch_(?:wal|xlog)|pg_create_restore_point|pg_(?:start|stop)_backup"
     r"|pg_backup_(?:start|stop)|pg_(?:wal|xlog)_replay_(?:pause|resume)|pg_\w*replication_\w+"
     r"|pg_logical_slot_get_\w+|pg_stat_reset\w*|pg_stat_statements_reset"
