@@ -14,11 +14,12 @@ if its processes are not known: then its work cannot be distinguished from that 
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Protocol
 
-from replayer.machine import processes, processors
+from replayer.machine import cgroups, processes, processors
+from replayer.machine.cgroups import Throttled
 from replayer.machine.host import Host
 from replayer.machine.processes import Process
 from replayer.model import Foreign
@@ -91,6 +92,8 @@ class AccountMark:
     """(process id, program) of each process of another program -> CPU seconds."""
     traffic: Traffic | None = None
     """The traffic of the server."""
+    quotas: Mapping[str, Throttled] = field(default_factory=dict)
+    """`server` or `replayer` -> how often its CPU quota was used up so far, if it has one."""
 
 
 def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
@@ -108,6 +111,8 @@ def point(host: Host, server: Sequence[int] | None) -> AccountMark:
     its processes are not known.
     """
     traffic = server_traffic(host, server[0]) if server else None
+    mains = {"server": server[0], "replayer": os.getpid()} if server else {"replayer": os.getpid()}
+    quotas = {whose: cgroups.throttled(host, main) for whose, main in mains.items()}
     times = processors.ticks(host.read(processors.FILE).encode())
     table = {process.pid: process for process in processes.table()}
     kernel = [pid for pid, process in table.items() if (pid, process.name) == _KERNEL_THREADS]
@@ -125,6 +130,7 @@ def point(host: Host, server: Sequence[int] | None) -> AccountMark:
             if process.pid not in own
         },
         traffic=traffic,
+        quotas={whose: quota for whose, quota in quotas.items() if quota is not None},
     )
 
 
@@ -150,7 +156,24 @@ def between(
         write_bytes=max(0, delta.write_bytes - own.write_bytes)
         if known and delta and own
         else None,
+        held_back=dict(_held_back(before.quotas, after.quotas)),
     )
+
+
+def _held_back(
+    before: Mapping[str, Throttled], after: Mapping[str, Throttled]
+) -> Iterator[tuple[str, float]]:
+    """Yield `server` or `replayer`, and the share of periods in which its quota was used up.
+
+    A quota that another program set meanwhile counts from its own begin.
+    """
+    for whose, last in after.items():
+        first = before.get(whose)
+        if first is None or first.periods > last.periods:
+            first = Throttled(0, 0, 0.0)
+        if last.periods > first.periods:
+            share = (last.throttled - first.throttled) / (last.periods - first.periods)
+            yield whose, min(1.0, max(0.0, share))
 
 
 def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:

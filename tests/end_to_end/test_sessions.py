@@ -34,6 +34,7 @@ from tests.beside import beside
 from tests.fixture_types import Surroundings
 from tests.hooked import Hooks, hooked
 from tests.kept_cached import kept_cached
+from tests.limited import limited
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
 from tests.server_pool import ServerPool
@@ -478,6 +479,29 @@ def test_the_servers_work_is_not_taken_for_others(context: Context, database: Da
     assert last.known >= first.known
     assert last.known - first.known >= meanwhile.known - first.known > 0
     assert last.known >= sessions_used
+
+
+def test_a_cpu_quota_that_holds_the_server_back_is_seen(
+    context: Context, database: Database
+) -> None:
+    """Also one that another program sets while the sessions are at work."""
+    host, server = context.host, context.server
+    spec, _ = provide(context, num_threads=2, run_time="3600s")
+
+    def point() -> interference.AccountMark:
+        return interference.point(host, interference.pids_of(server))
+
+    with working(database, spec) as pool, context.database() as other:
+        pool.open()
+        wait_until(lambda: at_work(other))
+        first = point()
+        assert "server" not in interference.between(first, point(), None).held_back
+        with limited(server, cores=0.1):
+            wait_until(
+                lambda: interference.between(first, point(), None).held_back.get("server", 0) > 0.5
+            )
+        other.query(TERMINATE)
+        pool.results()
 
 
 @pytest.mark.quiet

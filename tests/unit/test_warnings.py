@@ -182,6 +182,12 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
             [step(series=series(**{"diskstats.wkB/s": 53000, "diskstats.rkB/s": 900000}))],
             {},
         ),
+        (
+            "held_back",
+            "walk: the CPU quota of a cgroup held back the server in up to 95% of its periods",
+            [step(foreign=Foreign(held_back={"server": 0.95, "replayer": 0.01}))],
+            {},
+        ),
         ("late_samples", "10 times", [step(series=series((1, 2, 4.5, 5, 6)))], {}),
         (
             "stood_still",

@@ -26,6 +26,8 @@ _MANY_REPEATS = 10
 _FEW_REPEATS = 3
 _FOREIGN_CPU = 0.05
 """Share of the time of all processors; a warning is given if other programs use more."""
+_HELD_BACK = 0.05
+"""Share of a CPU quota's periods; a warning is given if it was used up in more of them."""
 _FAILED = 0.01
 """Share of a replay's statements; a warning is given if more failed that had not in the source."""
 LARGE_READ_AHEAD_KB = 1024
@@ -339,6 +341,28 @@ def stolen(run: Run) -> Advice | None:
         found=f"{_steps(robbed)}: the hypervisor gave up to {most:.0f} % of the processor time to "
         f"other guests",
         todo="repeat at a quieter time, or on a machine of its own",
+    )
+
+
+def held_back(run: Run) -> Advice | None:
+    """Warn of a CPU quota that held back the server or replayer in over 5 % of its periods."""
+    shares = [
+        (step, whose, share)
+        for step in _done(run)
+        if step.foreign
+        for whose, share in step.foreign.held_back.items()
+        if share > _HELD_BACK
+    ]
+    if not shares:
+        return None
+    steps = [step for step, _, _ in shares]
+    owners = " and ".join(dict.fromkeys(whose for _, whose, _ in shares))
+    owners = owners.replace("server", "the server")
+    return Advice(
+        steps=_names(steps),
+        found=f"{_steps(steps)}: the CPU quota of a cgroup held back {owners} in up to "
+        f"{max(share for _, _, share in shares):.0%} of its periods",
+        todo="raise it, or compare with an equal one",
     )
 
 
