@@ -70,7 +70,7 @@ class Note:
         lock of the note. In this namespace the lock proves nothing: a program that a killed process
         was just starting holds it until it is executed.
         """
-        elsewhere = _of_this_boot(self.owner) and self.space != _namespace()
+        elsewhere = _of_this_boot(self.owner) and self.space != namespace()
         return elsewhere and _is_locked(self.path)
 
     def drop(self) -> None:
@@ -195,14 +195,14 @@ def take(kind: str, *, lasting: bool = False, **details: Any) -> Note:
         ):
             folder.make(path.parent.name, 0o755)
         with trusted_path.own(path.parent, _HOME) as taken:
-            fields = {"kind": kind, "owner": owner, "space": _namespace(), "details": details}
+            fields = {"kind": kind, "owner": owner, "space": namespace(), "details": details}
             note = json.dumps(fields)
             taken.replace(path.name, note, draft=path.with_suffix(".new").name)
             if not lasting:
                 _lock(taken, path)
     except OSError as error:
         raise Impossible(f"{path.parent} cannot be written: {error.strerror}") from error
-    return Note(path, kind, details, owner, _namespace())
+    return Note(path, kind, details, owner, namespace())
 
 
 _locked: dict[Path, int] = {}
@@ -371,7 +371,8 @@ def pid_of(owner: str) -> int:
     return int(owner.split(":")[1]) if owner else 0
 
 
-def _namespace() -> str:
+def namespace() -> str:
+    """Return the process id namespace of this process, as the kernel names it."""
     return os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the link's text is not a path
 
 

@@ -138,8 +138,8 @@ class Foreign(Noun):
     """Bytes that the data's device delivered to other programs."""
     write_bytes: int | None = None
     """Bytes that other programs wrote to the data's device."""
-    held_back: dict[str, float] = Field(default_factory=dict, exclude_if=lambda shares: not shares)
-    """`server` or `replayer` -> share of its CPU quota's periods in which the quota was used up."""
+    held_back: dict[str, float | None] = Field(default_factory=dict, exclude_if=lambda of: not of)
+    """`server` or `replayer` -> share of its CPU quota's periods that used it up; None: unknown."""
 
 
 class Mark(Noun):

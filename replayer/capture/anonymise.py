@@ -92,14 +92,15 @@ _CAST_TO_NAME = re.compile(r"\s*::\s*reg", re.IGNORECASE)
 _FOR_THE_SERVER: Final = {
     # A name with a dot is a variable of the application, such as the user whose rows it sees.
     "postgres": re.compile(
-        r"\s*(?:set\s+(?:(?:session|local)\s+)?+[a-z_]\w*+(?!\s*\.)"
-        r"|(?:reset|show|begin|start)\b|(?:commit|rollback)\b(?!\s+prepared\b))",
-        re.IGNORECASE,
+        r"\s*(?:set\s+(?:(?:session|local)\s+)?+[a-z_]\w*+(?=\s*=|\s+[\w'])"
+        r"|(?:reset|show|begin|start)\b|(?:commit|rollback)\b(?!.*\bprepared\b))",
+        re.IGNORECASE | re.DOTALL,
     ),
-    # One without a name of a setting, and one that sets a variable of the user, too, is none.
+    # One without a name of a setting, and one that sets a variable of the user, too, is none, nor
+    # is MariaDB's SET STATEMENT ... FOR with its statement.
     "mysql": re.compile(
-        r"\s*(?:set\s+(?:(?:global|session|local|persist|persist_only)\s+|@@)?+(?!password\b)[a-z_]"
-        r"(?!.*(?:(?<!@)@(?!@)|\bpassword\b))|(?:reset|show|use|begin|start|commit|rollback)\b)",
+        r"\s*(?:set\s+(?:(?:global|session|local|persist|persist_only)\s+|@@)?+"
+        r"(?!(?:password|statement)\b)[a-z_](?!.*(?:(?<!@)@(?!@)|\bpassword\b))|(?:reset|show|use|begin|start|commit|rollback)\b)",
         re.IGNORECASE | re.DOTALL,
     ),
 }
@@ -107,8 +108,8 @@ _FOR_THE_SERVER: Final = {
 _CODE = re.compile(r"\s*(?:do|create)\b", re.IGNORECASE)
 _OPTIONS = re.compile(r"\s*copy\b(?:(?!\bwhere\b|;).)*+", re.IGNORECASE | re.DOTALL)
 """A COPY up to its WHERE or its end; strings in this part are options, and no data."""
-_HINT = "/*+"
-"""The begin of a hint to the planner, which stays: without it the server takes another plan."""
+_HINT = re.compile(r"/\*\+\s*\w+\s*\([^'\"]*\)\s*\*/")
+"""A hint to the planner, which stays: without it the server takes another plan."""
 _NEAR = 120
 
 
@@ -141,7 +142,7 @@ class Anonymiser:
         def replaced(match: re.Match[str]) -> str:
             kind, found = match.lastgroup, match[0]
             if kind == "gap":
-                return found if found.startswith(_HINT) else re.sub(r"[^\W_]", "x", found)
+                return found if _HINT.fullmatch(found) else re.sub(r"[^\W_]", "x", found)
             if kept or kind not in ("number", "string", "tag"):
                 return found
             before = text[max(0, match.start() - _NEAR) : match.start()]

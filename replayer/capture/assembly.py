@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from replayer.capture import error_states, holes, patience
+from replayer.capture import error_states, fingerprint, holes, patience
 from replayer.capture.action import UNKNOWN, Action, Does, LoggedSession
 from replayer.capture.entry import HOLED, LogEntry, ReadCounts
 from replayer.capture.inputs import CUT
@@ -381,7 +381,7 @@ class SessionAssembly:
         state.planned_ns = 0
         if not sqlstate and "timeout" in text and (given := patience.given(text)) is not None:
             (state.local_ns if given.local else state.patience_ns)[given.name] = given.ns
-        elif state.local_ns and not sqlstate and patience.ends_transaction(text):
+        elif state.local_ns and fingerprint.ends_transaction(text, "postgres"):
             state.local_ns.clear()
         self._reading.statements += 1
         self._ended.append(

@@ -254,6 +254,11 @@ def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
     return Fingerprint(number, _cut(text), kind, writes, bounds)
 
 
+def ends_transaction(text: str, dialect: str) -> bool:
+    """Return whether a text ends a transaction; `dialect` is "postgres" or "mysql"."""
+    return describe(cheap_form(text, dialect), dialect, parsed=False).bounds in {"end", "restart"}
+
+
 def _cut(text: str) -> str:
     """Return the beginning of a text, for display; bytes that are not UTF-8 are replaced."""
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -18,10 +18,6 @@ _GIVEN = re.compile(
     re.IGNORECASE,
 )
 _CHANGED = re.compile(rf'()parameter "{_NAMED}" changed to "{_VALUE}"')
-_ENDS = re.compile(
-    r"\s*(?:(?:commit|end|abort|rollback)\b(?!.*\b(?:to|prepared)\b)|prepare\s+transaction\b)",
-    re.IGNORECASE | re.DOTALL,
-)
 _UNITS_NS = {
     "us": 10**3,
     "ms": 10**6,
@@ -51,11 +47,6 @@ def waited_ns(message: str) -> int | None:
 def given(text: str) -> Timeout | None:
     """Return the timeout that a statement sets; None for other statements."""
     return _timeout(_GIVEN.match(text))
-
-
-def ends_transaction(text: str) -> bool:
-    """Return whether a statement ends the transaction, and with it what SET LOCAL has set."""
-    return _ENDS.match(text) is not None
 
 
 def changed(message: str) -> Timeout | None:

@@ -265,14 +265,4 @@ def _granted(
         # The counters start anew if the server was moved to another cgroup.
         if first is not None and last is not None and last >= first:
             rates[name] = (last - first) / seconds
-    return Granted(_stopped(before.throttled, after.throttled), **rates)
-
-
-def _stopped(before: cgroups.Throttled | None, after: cgroups.Throttled | None) -> float | None:
-    """Return the share of periods between two readings in which a CPU quota was used up.
-
-    Return None if it is not known.
-    """
-    if before is None or after is None or after.periods <= before.periods:
-        return None
-    return max(0.0, (after.throttled - before.throttled) / (after.periods - before.periods))
+    return Granted(cgroups.throttled_share(before.throttled, after.throttled), **rates)

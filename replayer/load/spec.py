@@ -32,8 +32,6 @@ _FILL = VerbName("mix/fill")
 _SCAN = VerbName("mix/scan")
 _FILLED = 0.95
 """Share of the server's buffers to fill: the rest is for indexes."""
-_ORDINARY_SESSIONS = 350
-"""More sessions than this need a higher connection limit."""
 
 
 def check_scale(value: str | int) -> str | int:

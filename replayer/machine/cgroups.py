@@ -5,6 +5,7 @@ of a process's group and of all groups above it, the lowest is in force.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -112,10 +113,35 @@ def throttled(host: Host, process: int) -> Throttled | None:
     None if there is no quota, or if the kernel does not count this.
     """
     quota = min(host.cpu_quotas(process), default=None)
-    if quota is None:
+    return _throttled(host, quota[1]) if quota else None
+
+
+def throttled_groups(host: Host, processes: Iterable[int]) -> dict[str, Throttled]:
+    """Return folder -> how often its quota was used up so far, of all cgroups of some processes.
+
+    The groups above them are included, and groups whose quota was taken away: they keep the count.
+    """
+    # Few of many sessions are in groups of their own, and each look at the mounts takes its time.
+    one_of_each = {host.read(f"proc/{process}/cgroup"): process for process in processes}
+    folders = {folder for one in one_of_each.values() for folder in host.cgroups("cpu", one)}
+    counts = {folder: _throttled(host, folder) for folder in folders}
+    return {folder: count for folder, count in counts.items() if count is not None}
+
+
+def throttled_share(before: Throttled | None, after: Throttled | None) -> float | None:
+    """Return the share of periods between two readings of a group in which its quota was used up.
+
+    Return None if it is not known, or if no period has passed.
+    """
+    if before is None or after is None or after.periods <= before.periods:
         return None
+    share = (after.throttled - before.throttled) / (after.periods - before.periods)
+    return min(1.0, max(0.0, share))
+
+
+def _throttled(host: Host, folder: str) -> Throttled | None:
     counts = dict(
-        pair for line in host.read(f"{quota[1]}/cpu.stat").splitlines()
+        pair for line in host.read(f"{folder}/cpu.stat").splitlines()
         if len(pair := line.split()) == 2
     )  # fmt: skip
     if not {"nr_periods", "nr_throttled"} <= set(counts):

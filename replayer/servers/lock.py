@@ -21,6 +21,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from replayer import journal
 from replayer.engines import watchdog
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, Interrupted, ReplayerError, one_line
@@ -302,8 +303,7 @@ def _process(name: object) -> _Process | None:
 def _place() -> str:
     """Return a hash that identifies this boot of this machine and the process id namespace."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the link's text is not a path
-    return blake2b(f"{boot} {space}".encode(), digest_size=4).hexdigest()
+    return blake2b(f"{boot} {journal.namespace()}".encode(), digest_size=4).hexdigest()
 
 
 def _start(pid: int) -> int | None:

@@ -92,8 +92,8 @@ class AccountMark:
     """(process id, program) of each process of another program -> CPU seconds."""
     traffic: Traffic | None = None
     """The traffic of the server."""
-    quotas: Mapping[str, Throttled] = field(default_factory=dict)
-    """`server` or `replayer` -> how often its CPU quota was used up so far, if it has one."""
+    quotas: Mapping[str, Mapping[str, Throttled]] = field(default_factory=dict)
+    """`server` or `replayer` -> folder of a cgroup -> how often its quota was used up so far."""
 
 
 def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
@@ -111,8 +111,6 @@ def point(host: Host, server: Sequence[int] | None) -> AccountMark:
     its processes are not known.
     """
     traffic = server_traffic(host, server[0]) if server else None
-    mains = {"server": server[0], "replayer": os.getpid()} if server else {"replayer": os.getpid()}
-    quotas = {whose: cgroups.throttled(host, main) for whose, main in mains.items()}
     times = processors.ticks(host.read(processors.FILE).encode())
     table = {process.pid: process for process in processes.table()}
     kernel = [pid for pid, process in table.items() if (pid, process.name) == _KERNEL_THREADS]
@@ -130,7 +128,11 @@ def point(host: Host, server: Sequence[int] | None) -> AccountMark:
             if process.pid not in own
         },
         traffic=traffic,
-        quotas={whose: quota for whose, quota in quotas.items() if quota is not None},
+        quotas={
+            whose: cgroups.throttled_groups(host, pids)
+            for whose, pids in (("server", server), ("replayer", [os.getpid()]))
+            if pids
+        },
     )
 
 
@@ -161,19 +163,22 @@ def between(
 
 
 def _held_back(
-    before: Mapping[str, Throttled], after: Mapping[str, Throttled]
-) -> Iterator[tuple[str, float]]:
+    before: Mapping[str, Mapping[str, Throttled]], after: Mapping[str, Mapping[str, Throttled]]
+) -> Iterator[tuple[str, float | None]]:
     """Yield `server` or `replayer`, and the share of periods in which its quota was used up.
 
-    A quota that another program set meanwhile counts from its own begin.
+    Of several groups it is the largest share. It is None if a process came into a group with a
+    quota meanwhile: what that group counts is not of this window alone. One that came and left
+    between the two marks is not seen.
     """
-    for whose, last in after.items():
-        first = before.get(whose)
-        if first is None or first.periods > last.periods:
-            first = Throttled(0, 0, 0.0)
-        if last.periods > first.periods:
-            share = (last.throttled - first.throttled) / (last.periods - first.periods)
-            yield whose, min(1.0, max(0.0, share))
+    for whose in before.keys() & after.keys():
+        first, last = before[whose], after[whose]
+        shares = [cgroups.throttled_share(first.get(folder), last[folder]) for folder in last]
+        known = [share for share in shares if share is not None]
+        if any(last[folder].periods for folder in last.keys() - first.keys()):
+            yield whose, None
+        elif known:
+            yield whose, max(known)
 
 
 def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:

@@ -444,7 +444,7 @@ def test_what_acts_on_more_than_the_database_is_not_sent(
     """The number of a session in the log is that of somebody else's here."""
     with closing(Database(server.engine, server.start(), first=())) as theirs:
         pid = theirs.query("SELECT pg_backend_pid() AS pid")[0]["pid"]
-        capture = Capture().session(1).runs(1, 0.1, f"SELECT pg_terminate_backend({pid})")
+        capture = Capture().session(1).runs(1, 0.1, f'SELECT "pg_terminate_backend" ({pid})')
         capture.runs(1, 0.2, "ALTER SYSTEM SET work_mem = '77MB'").runs(1, 0.3, "SELECT 17")
         outcome = replay(capture, read_only=read_only)
         assert theirs.query("SELECT pg_backend_pid() AS pid")[0]["pid"] == pid

@@ -484,22 +484,40 @@ def test_the_servers_work_is_not_taken_for_others(context: Context, database: Da
 def test_a_cpu_quota_that_holds_the_server_back_is_seen(
     context: Context, database: Database
 ) -> None:
-    """Also one that another program sets while the sessions are at work."""
+    """Its share of the window's own periods; also if it is set and taken away within the window.
+
+    What a group has counted before the server came into it is of no window.
+    """
     host, server = context.host, context.server
     spec, _ = provide(context, num_threads=2, run_time="3600s")
 
     def point() -> interference.AccountMark:
         return interference.point(host, interference.pids_of(server))
 
+    def since(first: interference.AccountMark) -> dict[str, float | None]:
+        return interference.between(first, point(), None).held_back
+
+    def held_back(first: interference.AccountMark) -> bool:
+        return (since(first).get("server") or 0.0) > 0.5
+
     with working(database, spec) as pool, context.database() as other:
         pool.open()
         wait_until(lambda: at_work(other))
-        first = point()
-        assert "server" not in interference.between(first, point(), None).held_back
+        free = point()
+        assert "server" not in since(free)
         with limited(server, cores=0.1):
-            wait_until(
-                lambda: interference.between(first, point(), None).held_back.get("server", 0) > 0.5
-            )
+            wait_until(lambda: "server" in since(free))
+            assert since(free)["server"] is None
+            within = point()
+            wait_until(lambda: held_back(within))
+            quota = Path("/", next(host.cgroups("cpu", server.pids()[0])), "cpu.cfs_quota_us")
+            usual = quota.read_text()
+            quota.write_text("-1")
+            attacked = point()
+            quota.write_text(usual)
+            wait_until(lambda: held_back(attacked))
+            quota.write_text("-1")
+            assert held_back(attacked)
         other.query(TERMINATE)
         pool.results()
 

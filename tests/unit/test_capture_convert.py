@@ -261,6 +261,14 @@ LOST = "canceling statement due to lock timeout"
             1,
         ),
         (
+            row(11, "duration: 0.100 ms  statement: set lock_timeout = '1s'")
+            + row(12, "duration: 0.100 ms  statement: BEGIN")
+            + row(13, "duration: 0.100 ms  statement: SET LOCAL lock_timeout = '7s'")
+            + row(15, "could not serialize", level="ERROR", state="40001", query="COMMIT"),
+            row(20, LOST, level="ERROR", state="55P03", query="UPDATE t SET a = 1"),
+            1,
+        ),
+        (
             row(12, "duration: 0.100 ms  statement: set statement_timeout = 700"),
             row(20, "canceling statement due to statement timeout", level="ERROR", state="57014",
                 query="SELECT 1"),

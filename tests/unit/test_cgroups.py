@@ -76,6 +76,16 @@ def test_throttling_is_counted(host: Host) -> None:
     assert cgroups.throttled(host, 77) == cgroups.Throttled(40, 30, 1.5)
 
 
+def test_throttling_is_counted_for_the_groups_of_all_processes(host: Host) -> None:
+    """Also of a group whose quota is gone; a process that has ended has none."""
+    (folder,) = {folder for _, folder in host.cpu_quotas(77)}
+    for name in ("cpu.max", "cpu.cfs_quota_us"):
+        (host.path(folder) / name).unlink(missing_ok=True)
+
+    counted = cgroups.throttled_groups(host, [77, 78, 99])
+    assert counted == {folder: cgroups.Throttled(40, 30, 1.5)}
+
+
 def test_what_a_limited_group_had_is_counted(host: Host) -> None:
     """Reads, writes and their bytes of the limited disk; nothing is counted without a limit."""
     throttled = cgroups.Throttled(40, 30, 1.5)

@@ -25,6 +25,11 @@ BEYOND = {
         "COPY t TO PROGRAM 'cat'",
         "copy (select 1) to '/tmp/x'",
         "select lo_export(1, '/tmp/x')",
+        'SELECT pg_catalog."pg_terminate_backend" (5)',
+        "/* a /* b */ c */ drop database shop_old",
+        "/* a */ select /* b */ pg_promote /* c */ ()",
+        "-- tool\nDO $$ BEGIN PERFORM pg_cancel_backend(5); END $$",
+        "DO $$ BEGIN IF true THEN\nCREATE  ROLE ann; END IF; END $$",
         "select * from dblink('host=other', 'select 1') as t(a int)",
     ),
     "mysql": (
@@ -42,6 +47,10 @@ BEYOND = {
         "stop replica",
         "select a into outfile '/tmp/x' from t",
         "call mysql.rds_kill(5)",
+        "/*M!100401 kill 5 */",
+        "SET STATEMENT max_statement_time=5 FOR kill 5",
+        "prepare s from 'kill 5'",
+        "EXECUTE IMMEDIATE 'SET GLOBAL a = 1';",
         "select 1; kill 5",
     ),
 }
@@ -56,6 +65,7 @@ WITHIN = {
         "COPY t FROM STDIN",
         "copy t to stdout",
         "create user mapping for ann server s",
+        "/* a /* drop database b */ c */ select 1",
         "create table role (a int)",
         "alter table t add b int; drop table u",
         "DO $$ BEGIN PERFORM 1; END $$",
@@ -70,6 +80,9 @@ WITHIN = {
         "KILL CONNECTION CONNECTION_ID()",
         "start transaction",
         "call shop.buy(5)",
+        "set statement max_statement_time=5 for select 'kill 5' from t",
+        "prepare s from 'select a from t where b = ?'",
+        "execute s using @a",
         "drop table shop.database_list",
         "replace into t values (1)",
     ),
@@ -95,6 +108,14 @@ def test_what_acts_within_the_database_is_replayed(dialect: str, text: str) -> N
 @pytest.mark.parametrize("dialect", BEYOND)
 def test_a_long_text_is_looked_through_at_once(dialect: str) -> None:
     """In time that grows with its length, whatever it has."""
-    for begin, part in (("copy ", " to"), ("set ", "a=1, "), ("do ", "pg_"), ("", ";set a = 1")):
+    for begin, part in (
+        ("copy ", " to"),
+        ("set ", "a=1, "),
+        ("do ", "pg_"),
+        ("", ";set a = 1"),
+        ("", "/*"),
+        ("", "/* */"),
+        ("prepare ", "from '"),
+    ):
         with at_once(part):
             acts_beyond_database(begin + part * 100_000, dialect)

@@ -184,14 +184,20 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
         ),
         (
             "held_back",
-            "walk: the CPU quota of a cgroup held back the server in up to 95% of its periods",
+            "walk: the CPU quota of a cgroup held back the server in 95% of its periods",
             [step(foreign=Foreign(held_back={"server": 0.95, "replayer": 0.01}))],
+            {},
+        ),
+        (
+            "held_back",
+            "walk: the server came into a cgroup with a CPU quota meanwhile",
+            [step(foreign=Foreign(held_back={"server": None}))],
             {},
         ),
         ("late_samples", "10 times", [step(series=series((1, 2, 4.5, 5, 6)))], {}),
         (
             "stood_still",
-            "walk: for 4.5 s replayer did not run",
+            "walk: the clock went on for 4.5 s",
             [step(series=series((1, 2, 6.5, 7)))],
             {},
         ),
@@ -358,3 +364,12 @@ def test_a_run_that_ended_before_its_host_was_known_has_no_host_warnings(run_of:
     """A run that was refused has no facts; nothing is said of a machine that is not known."""
     assert warnings.about({}) == ()
     assert warnings.on(run_of([]).model_copy(update={"steps": (), "host": {}})) == ()
+
+
+def test_a_gap_before_the_measured_window_is_no_gap_of_it(run: Callable[..., Run]) -> None:
+    """To connect may take seconds in which nothing is sampled."""
+    gap = series((5, 6, 7, 8))
+    whole, later = (step(series=gap.model_copy(update={"window": w})) for w in (None, (5.0, 8.0)))
+
+    assert warnings.stood_still(run(whole)) is not None
+    assert warnings.stood_still(run(later)) is None

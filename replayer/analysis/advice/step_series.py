@@ -1,5 +1,6 @@
 """Single numbers from a step's time series, by which warnings judge the step."""
 
+import math
 import statistics
 
 from replayer.model import StepResult
@@ -19,13 +20,16 @@ def count_late(step: StepResult) -> int:
 
 
 def longest_gap(step: StepResult) -> float:
-    """Return the seconds of the longest interval of a series, if nothing ran in it; else 0.
+    """Return the seconds of the longest interval in the measured window, if far too long; else 0.
 
     It is at least _STILL_SECONDS, and three times as long as the median. Of one or two intervals
     there is no median: they should last a second.
     """
-    lengths = _lengths(step)
-    longest = max(lengths, default=0.0)
+    intervals, lengths = _intervals(step), _lengths(step)
+    first, last = (step.series.window if step.series else None) or (0.0, math.inf)
+    longest = max(
+        (end - begin for begin, end in intervals if begin < last and end > first), default=0
+    )
     usual = statistics.median(lengths) if len(lengths) > 2 else 1.0
     return longest if longest >= max(_STILL_SECONDS, 3 * usual) else 0.0
 
@@ -41,9 +45,13 @@ def average(step: StepResult, name: str) -> float:
     return statistics.fmean(values) if values else 0.0
 
 
-def _lengths(step: StepResult) -> list[float]:
+def _intervals(step: StepResult) -> list[tuple[float, float]]:
     ends = step.series.seconds if step.series else ()
-    return [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]
+    return list(zip((0.0, *ends), ends, strict=False))
+
+
+def _lengths(step: StepResult) -> list[float]:
+    return [end - begin for begin, end in _intervals(step)]
 
 
 def _column(step: StepResult, name: str) -> list[float]:

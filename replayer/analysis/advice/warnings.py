@@ -345,24 +345,30 @@ def stolen(run: Run) -> Advice | None:
 
 
 def held_back(run: Run) -> Advice | None:
-    """Warn of a CPU quota that held back the server or replayer in over 5 % of its periods."""
-    shares = [
-        (step, whose, share)
+    """Warn of a CPU quota that held back the server or replayer in over 5 % of its periods.
+
+    The share is not known if the process came into the quota's cgroup during the window.
+    """
+    held = [
+        (step, "the server" if whose == "server" else whose, share)
         for step in _done(run)
         if step.foreign
         for whose, share in step.foreign.held_back.items()
-        if share > _HELD_BACK
+        if share is None or share > _HELD_BACK
     ]
-    if not shares:
+    if not held:
         return None
-    steps = [step for step, _, _ in shares]
-    owners = " and ".join(dict.fromkeys(whose for _, whose, _ in shares))
-    owners = owners.replace("server", "the server")
+    words = [
+        f"the CPU quota of a cgroup held back {whose} in {share:.0%} of its periods"
+        if share is not None
+        else f"{whose} came into a cgroup with a CPU quota meanwhile"
+        for _, whose, share in held
+    ]
+    steps = [step for step, _, _ in held]
     return Advice(
         steps=_names(steps),
-        found=f"{_steps(steps)}: the CPU quota of a cgroup held back {owners} in up to "
-        f"{max(share for _, _, share in shares):.0%} of its periods",
-        todo="raise it, or compare with an equal one",
+        found=f"{_steps(steps)}: {_listed(words)}",
+        todo="raise the quota, or compare with an equal one",
     )
 
 
@@ -405,14 +411,15 @@ def _foreign_cpu(step: StepResult) -> float:
 
 
 def stood_still(run: Run) -> Advice | None:
-    """Warn of seconds in which replayer got no sample: at least three, and three intervals."""
+    """Warn of seconds of the measured window without a sample: at least three, and 3 intervals."""
     still = [step for step in _done(run) if longest_gap(step)]
     if not still:
         return None
     return Advice(
         steps=_names(still),
-        found=f"{_steps(still)}: for {max(map(longest_gap, still)):.1f} s replayer did not run, "
-        f"and the clock went on: a paused virtual machine, halted processes, or far too much work",
+        found=f"{_steps(still)}: the clock went on for {max(map(longest_gap, still)):.1f} s in "
+        f"which nothing was sampled: a paused virtual machine, halted processes, or far too much "
+        f"other work",
         todo="repeat it",
     )
 

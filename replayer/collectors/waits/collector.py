@@ -253,10 +253,7 @@ class Waits:
         quota.
         """
         before, after = self._quotas[first][whose], self._quotas[last][whose]
-        if before is None or after is None or after.periods <= before.periods:
-            return 0.0
-        share = (after.throttled - before.throttled) / (after.periods - before.periods)
-        return min(1.0, max(0.0, share))
+        return cgroups.throttled_share(before, after) or 0.0
 
     def _cores(self, whose: str) -> int:
         process = self._process(whose)

@@ -5,7 +5,8 @@ statistics or its files, execute programs, or drop whole databases.  The number 
 log in the source's statement means another one here.  Who lets a replay change a database names
 that database only.  A session may end itself.
 
-The text of a statement decides.  The body of a called function is not visible here.
+The text of a statement decides, however it is written.  The body of a called function, and a text
+that a statement puts together, are not visible here.
 """
 
 import re
@@ -30,7 +31,7 @@ _MYSQL = (
     r"|(?:create|alter|drop|rename) (?:user|role)|drop (?:database|schema)|set (?:password|default)"
     r"|set [^;]*\b(?:global|persist|persist_only)\b|call (?:mysql|sys)\."
 )
-_BEGIN = r"(?:\A|;) ?(?:/\*![0-9]* ?)?"
+_BEGIN = r"(?:\A|;) ?(?:/\*![0-9]* ?)?(?:set statement [^;]*? for )?"
 _STATEMENTS: Final = {
     "postgres": re.compile(rf"{_BEGIN}(?:{_POSTGRES})"),
     "mysql": re.compile(rf"{_BEGIN}(?:{_MYSQL})\b|\binto (?:outfile|dumpfile)\b"),
@@ -45,14 +46,20 @@ _FUNCTIONS = re.compile(
     r"|pg_switch_(?:wal|xlog)|pg_create_restore_point|pg_(?:start|stop)_backup"
     r"|pg_backup_(?:start|stop)|pg_(?:wal|xlog)_replay_(?:pause|resume)|pg_\w*replication_\w+"
     r"|pg_logical_slot_get_\w+|pg_stat_reset\w*|pg_stat_statements_reset"
-    r"|pg_log_backend_memory_contexts|pg_file_\w+|lo_(?:im|ex)port|dblink\w*) ?\("
+    r"|pg_log_backend_memory_contexts|pg_file_\w+|lo_(?:im|ex)port|dblink\w*)\"? ?\("
 )
+_NESTED = re.compile(r"/\*(?:(?!/\*|\*/).)*\*/", re.DOTALL)
+"""The innermost of PostgreSQL's comments, which may be in each other."""
+_TEXT = re.compile(r"\s*(?:prepare\b.{1,100}?\bfrom|execute\s+immediate)\b(.*)", re.DOTALL)
+"""MySQL's statements that execute a text, with the text."""
+_IN_CODE = re.compile(rf"\b(?:{_POSTGRES})")
+_DEEPEST = 100
 _DO = re.compile(r"[\s(]*do\b")
 _RARE: Final = {
     "postgres": re.compile(r"[\s(]*(?:alter|create|drop|copy|do|/\*|--)"),
     "mysql": re.compile(
         r"[\s(]*(?:kill|shutdown|restart|flush|reset|purge|clone|binlog|install|uninstall|grant"
-        r"|revoke|change|start|stop|create|alter|drop|rename|set|call|/\*|--|#)"
+        r"|revoke|change|start|stop|create|alter|drop|rename|set|call|prepare|execute|/\*|--|#)"
     ),
 }
 _PARTS: Final = {"postgres": ("pg_", "lo_", "dblink"), "mysql": ("outfile", "dumpfile")}
@@ -71,10 +78,28 @@ def acts_beyond_database(text: str, dialect: str) -> bool:
     )
     if not rare:
         return False
-    form = fingerprint.cheap_form(text, dialect).lower()
-    if _STATEMENTS[dialect].search(form):
-        return True
+    if dialect == "mysql":
+        # MariaDB executes what is in its own comments.
+        form = fingerprint.cheap_form(low.replace("/*m!", "/*!"), dialect)
+        inner = _TEXT.match(low)
+        executed = inner[1].strip(" \n;'\"") if inner else ""
+        return bool(_STATEMENTS[dialect].search(form)) or (
+            bool(executed) and acts_beyond_database(executed, dialect)
+        )
+    forms = [fingerprint.cheap_form(low, dialect)]
+    if low.count("/*") > 1:
+        forms.append(fingerprint.cheap_form(_without_comments(low), dialect))
     # The body of DO is a string.
-    return dialect == "postgres" and bool(
-        _FUNCTIONS.search(" ".join(low.split()) if _DO.match(low) else form)
+    code = " ".join(low.split()) if _DO.match(forms[0]) else ""
+    return any(_STATEMENTS[dialect].search(one) or _FUNCTIONS.search(one) for one in forms) or bool(
+        _IN_CODE.search(code) or _FUNCTIONS.search(code)
     )
+
+
+def _without_comments(text: str) -> str:
+    """Return a text without comments; those in other comments are removed first."""
+    for _ in range(_DEEPEST):
+        text, count = _NESTED.subn(" ", text)
+        if not count:
+            break
+    return text

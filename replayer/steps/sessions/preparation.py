@@ -16,8 +16,6 @@ from replayer.steps.sessions.spec import ServerMemory, Spec
 from replayer.tables.pgio import TableSet
 
 _PROCEDURE = VerbName("slob/procedure")
-_ORDINARY_SESSIONS = 350
-"""Number of sessions above which the server needs a higher limit of connections."""
 
 
 def provide_tables(wanted: TableSet, context: Context) -> list[str]:
