@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from replayer.load.machine_usage import Activity
 
 _OTHERS = VerbName("mix/others")
+_ENDED = VerbName("mix/ended")
 _COUNTED_EVERY = 1.1
 """Seconds after which a session counts its blocks again when a transaction ends: a bit more than
 PGSTAT_MIN_INTERVAL of PostgreSQL's pgstat.c."""
@@ -48,6 +49,18 @@ class OthersActivity:
     """Sessions that are idle in a transaction: they count nothing before the transaction ends."""
     at: float
     """The instant of `time.monotonic`."""
+    ended: int | None = None
+    """Sessions of the database that have ended so far, replayer's included; None if not counted."""
+
+    def ended_since(self, earlier: OthersActivity) -> int:
+        """Return how many sessions have ended since `earlier`, as far as it is known.
+
+        A session that began later and has ended counts only if the server counts it.
+        """
+        left = len(earlier.sessions.keys() - self.sessions.keys())
+        if self.ended is None or earlier.ended is None:
+            return left
+        return max(left, self.ended - earlier.ended)
 
     def busy_since(self, earlier: OthersActivity) -> frozenset[_Session]:
         """Return the sessions that have worked since `earlier`, or may have."""
@@ -72,10 +85,12 @@ def look(database: Database) -> OthersActivity | None:
     Return None if the server does not count it for each session.
     """
     verb = database.engine.verb(_OTHERS)
+    counted = database.engine.verb(_ENDED)
     if verb is None:
         return None
     try:
         rows = database.execute(verb)
+        ended = database.row(counted).number("ended") if counted is not None else None
     except Interrupted:
         raise
     except ReplayerError:
@@ -87,6 +102,7 @@ def look(database: Database) -> OthersActivity | None:
         {key: row["quiet"] for key, row in others.items() if row["quiet"] is not None},
         frozenset(key for key, row in others.items() if row["in_transaction"]),
         time.monotonic(),
+        ended,
     )
 
 
@@ -98,12 +114,12 @@ def look_counted(
     A session counts its blocks when a transaction ends, or after ten idle seconds.  So this waits,
     up to ten seconds, for the sessions that have worked since `before`.  It returns at once when
     they have missed more than `most` blocks.  The work lacks a session whose statement or
-    transaction runs all the time, and a session that ended since `before`.
+    transaction runs all the time, and a session that ended since `before`, even if it began later.
     """
     now = look(database)
     if before is None or now is None:
         return now, 0
-    left = len(before.sessions.keys() - now.sessions.keys())
+    left = now.ended_since(before)
     first, late = now, now.busy_since(before)
     while late and now.at - first.at < _COUNTED_IDLE:
         moved = work_between(before, now)

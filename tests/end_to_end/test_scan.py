@@ -358,6 +358,39 @@ def test_next_to_a_session_that_leaves_no_scan_is_cold(
     assert cold.got is Temperature.UNKNOWN
 
 
+def test_next_to_a_session_that_comes_and_goes_no_scan_is_cold(
+    context: Context, surroundings: Surroundings
+) -> None:
+    """It is there neither before the statement nor after it."""
+    built(context)
+
+    def read(_: Database) -> None:
+        with context.database() as passing:
+            passing.execute(scan._STATEMENTS["full count"])
+
+    cold = disturbed_beside(context, surroundings, read, _UNCOUNTED)
+
+    assert _UNCOUNTED in cold.why
+    assert cold.got is Temperature.UNKNOWN
+
+
+def test_the_reads_of_another_session_are_counted_in_blocks(context: Context) -> None:
+    """One operation of PostgreSQL 18 reads up to 16 of them."""
+    built(context)
+    context.server.stop()
+    context.server.start()
+    with context.database() as database, context.database() as other:
+        connection._sessions.discard(other.session)  # it belongs to another user
+        before, missed = other_sessions.look(database), scan._missed(database)
+        other.execute(scan._STATEMENTS["full count"])
+        other.query("SELECT pg_stat_force_next_flush()")
+        after, all_missed = other_sessions.look(database), scan._missed(database)
+    moved = other_sessions.work_between(before, after)
+
+    assert moved
+    assert (moved.reads or 0) * database.engine.block_size > 0.5 * (all_missed - missed) > 0
+
+
 def test_next_to_a_transaction_that_counts_nothing_yet_no_scan_is_cold(
     context: Context, surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

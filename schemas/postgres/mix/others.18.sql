@@ -1,10 +1,10 @@
 -- Blocks that each session of somebody else's in this database has missed and found so far; from 18 on
--- they are counted for each.  "quiet" is for how many seconds it has done nothing, null while it
+-- they are counted for each.  io.reads would count operations, of up to 16 blocks each.  "quiet" is for how many seconds it has done nothing, null while it
 -- works; it may have an open transaction all the same.
 SELECT a.pid,
        extract(epoch FROM a.backend_start)::float8 AS began,
        coalesce(sum(io.hits), 0)::bigint AS hits,
-       coalesce(sum(io.reads), 0)::bigint AS reads,
+       (coalesce(sum(io.read_bytes), 0) / current_setting('block_size')::bigint)::bigint AS reads,
        CASE WHEN coalesce(a.state, 'idle') LIKE 'idle%'
             THEN extract(epoch FROM clock_timestamp() - coalesce(a.state_change, 'epoch'))::float8
        END AS quiet,
