@@ -140,6 +140,9 @@ class Foreign(Noun):
     """Bytes that other programs wrote to the data's device."""
     held_back: dict[str, float | None] = Field(default_factory=dict, exclude_if=lambda of: not of)
     """`server` or `replayer` -> share of its CPU quota's periods that used it up; None: unknown."""
+    disk_limits: dict[str, float | None] = Field(default_factory=dict, exclude_if=lambda of: not of)
+    """`server.read_iops` and the like, a limit of the data's device by a cgroup -> share of it that
+    was used; None if the limit was changed meanwhile."""
 
 
 class Mark(Noun):

@@ -10,6 +10,7 @@ from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
 from replayer.errors import Interrupted, ReplayerError
 from replayer.machine import cgroups, processors
+from replayer.machine.cgroups import CgroupUsage
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Foreign
 from replayer.run.context import Context
@@ -134,8 +135,6 @@ class UsageMark:
     processors: int
     server: CpuSeconds
     accounts: interference.AccountMark
-    groups: cgroups.CgroupUsage | None
-    """The cgroup of the server's processes; None if they are on another host."""
 
 
 @dataclass(frozen=True)
@@ -152,18 +151,15 @@ def moment(context: Context) -> UsageMark:
 
     A mark in the sampler's series is set last: it shows the time of this reading.
     """
-    accounts = interference.point(context.host, interference.pids_of(context.server))
+    accounts = context.account()
     times = processors.ticks(context.host.read(processors.FILE).encode())
-    server, pids = context.server.cpu_seconds(), context.server.pids()
-    device = context.sampler.device
-    groups = cgroups.account(context.host, pids[0], device) if pids else None
+    server = context.server.cpu_seconds()
     return UsageMark(
         mark_ns=context.sampler.mark(),
         ticks=times.get("cpu", {}),
         processors=max(1, len(times) - 1),
         server=server,
         accounts=accounts,
-        groups=groups,
     )
 
 
@@ -250,19 +246,15 @@ def use(
         own=own,
         memory_bytes=memory or None,
         foreign=interference.between(before.accounts, after.accounts, delta),
-        granted=_granted(before.groups, after.groups, seconds),
+        granted=_granted(before.accounts.groups, after.accounts.groups, seconds),
     )
 
 
 def _granted(
-    before: cgroups.CgroupUsage | None, after: cgroups.CgroupUsage | None, seconds: float
+    before: Mapping[str, CgroupUsage], after: Mapping[str, CgroupUsage], seconds: float
 ) -> Granted:
-    if before is None or after is None:
+    first, last = before.get("server"), after.get("server")
+    if first is None or last is None:  # the server is on another host
         return Granted()
-    rates: dict[str, float] = {}
-    for name in ("reads", "writes", "read_bytes", "write_bytes"):
-        first, last = getattr(before, name), getattr(after, name)
-        # The counters start anew if the server was moved to another cgroup.
-        if first is not None and last is not None and last >= first:
-            rates[name] = (last - first) / seconds
-    return Granted(cgroups.throttled_share(before.throttled, after.throttled), **rates)
+    share = cgroups.throttled_share(first.throttled, last.throttled)
+    return Granted(share, **cgroups.used_per_second(first, last, seconds))

@@ -20,6 +20,15 @@ _IO = {
 """Name of a limit -> its file in version 1, and its key in the file io.max of version 2."""
 
 
+_USED = {
+    "read_iops": "reads",
+    "write_iops": "writes",
+    "read_bytes": "read_bytes",
+    "write_bytes": "write_bytes",
+}
+"""Name of a limit -> the field of CgroupUsage that counts what it limits."""
+
+
 class _Served(NamedTuple):
     """The place of a counter of a cgroup's disk use, such as bytes read, in the cgroup's files."""
 
@@ -67,6 +76,7 @@ class Throttled(NamedTuple):
 class CgroupUsage:
     """The use of limited resources by a process's cgroups so far; None without a limit."""
 
+    limits: CgroupLimits
     throttled: Throttled | None
     reads: int | None
     """Read requests on the disk; the next three fields are of this disk, too."""
@@ -83,11 +93,11 @@ def account(host: Host, process: int, device: str | None) -> CgroupUsage:
     as in /proc/diskstats.
     """
     number = _number(host, device)
+    known = limits(host, process, device), throttled(host, process)
     for folder in _io_folders(host, process) if number else ():
         if any(_limit(host, folder, number, *where) for where in _IO.values()):
-            counts = [_served(host, folder, number, where) for where in _SERVED]
-            return CgroupUsage(throttled(host, process), *counts)
-    return CgroupUsage(throttled(host, process), None, None, None, None)
+            return CgroupUsage(*known, *(_served(host, folder, number, one) for one in _SERVED))
+    return CgroupUsage(*known, None, None, None, None)
 
 
 def limits(host: Host, process: int, device: str | None) -> CgroupLimits:
@@ -137,6 +147,38 @@ def throttled_share(before: Throttled | None, after: Throttled | None) -> float 
         return None
     share = (after.throttled - before.throttled) / (after.periods - before.periods)
     return min(1.0, max(0.0, share))
+
+
+def used_per_second(before: CgroupUsage, after: CgroupUsage, seconds: float) -> dict[str, float]:
+    """Return name of a field -> its count per second, of those that count use of the disk.
+
+    A count that is not known is left out, or that is lower than before.
+    """
+    rates = {}
+    for name in _USED.values():
+        first, last = getattr(before, name), getattr(after, name)
+        # The counters start anew if the process was moved to another cgroup.
+        if first is not None and last is not None and last >= first:
+            rates[name] = (last - first) / seconds
+    return rates
+
+
+def disk_limit_shares(
+    before: CgroupUsage, after: CgroupUsage, seconds: float
+) -> dict[str, float | None]:
+    """Return limit of the disk -> share of it that was used in `seconds` between two readings.
+
+    The limits are named as in CgroupLimits. The share is None if a limit was changed meanwhile.
+    """
+    rates = used_per_second(before, after, seconds)
+    shares: dict[str, float | None] = {}
+    for limit, used in _USED.items():
+        most = getattr(after.limits, limit)
+        if most != getattr(before.limits, limit):
+            shares[limit] = None
+        elif most and used in rates:
+            shares[limit] = rates[used] / most
+    return shares
 
 
 def _throttled(host: Host, folder: str) -> Throttled | None:

@@ -17,7 +17,9 @@ from replayer.run.event_stream.events import Event, Figures, tidy
 from replayer.run.step_recorder import StepRecorder
 from replayer.run.time_promise import NO_PROMISE, TimePromise
 from replayer.servers.open import Server
+from replayer.watch import interference
 from replayer.watch.client_pools import LOCAL_CLIENTS, Clients, Pool
+from replayer.watch.interference import AccountMark
 from replayer.watch.sampler import Sampler
 from replayer.watch.workers import Awaited, Work
 
@@ -116,6 +118,11 @@ class Context:
         The names of the figures are keys of events.FIGURES.
         """
         self.progress.tell(Figures(values=tidy(values)))
+
+    def account(self) -> AccountMark:
+        """Read the CPU and traffic counters of all processes now; see `interference.point`."""
+        pids = interference.pids_of(self.server)
+        return interference.point(self.host, pids, self.sampler.device)
 
     @contextlib.contextmanager
     def watching(self, device: str | None, path: Path | None = None) -> Iterator[Sampler]:

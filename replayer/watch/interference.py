@@ -2,9 +2,9 @@
 
 Other programs are those that are neither the database's server nor replayer.
 
-    before = interference.point(host, server)
+    before = interference.point(host, server, device)
     ...                                             # the window
-    after = interference.point(host, server)
+    after = interference.point(host, server, device)
     others = interference.between(before, after, delta)  # delta: what the device did meanwhile
 
 `server` is the list of process ids of the database's server. It is [] if no server runs, and None
@@ -14,12 +14,12 @@ if its processes are not known: then its work cannot be distinguished from that 
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Protocol
 
 from replayer.machine import cgroups, processes, processors
-from replayer.machine.cgroups import Throttled
+from replayer.machine.cgroups import CgroupUsage, Throttled
 from replayer.machine.host import Host
 from replayer.machine.processes import Process
 from replayer.model import Foreign
@@ -94,6 +94,8 @@ class AccountMark:
     """The traffic of the server."""
     quotas: Mapping[str, Mapping[str, Throttled]] = field(default_factory=dict)
     """`server` or `replayer` -> folder of a cgroup -> how often its quota was used up so far."""
+    groups: Mapping[str, CgroupUsage] = field(default_factory=dict)
+    """`server` or `replayer` -> the limits of its cgroups, and what was used of them so far."""
 
 
 def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
@@ -104,11 +106,12 @@ def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
     return pids if pids or server.can_stop else None
 
 
-def point(host: Host, server: Sequence[int] | None) -> AccountMark:
+def point(host: Host, server: Sequence[int] | None, device: str | None = None) -> AccountMark:
     """Read the counters of all processes now, which takes some milliseconds.
 
     `server` has the process ids of the database's server. It is [] if no server runs, and None if
-    its processes are not known.
+    its processes are not known. `device` is the data's device, named as in /proc/diskstats: without
+    it no limit of a disk is read.
     """
     traffic = server_traffic(host, server[0]) if server else None
     times = processors.ticks(host.read(processors.FILE).encode())
@@ -116,6 +119,7 @@ def point(host: Host, server: Sequence[int] | None) -> AccountMark:
     kernel = [pid for pid, process in table.items() if (pid, process.name) == _KERNEL_THREADS]
     own = _families(table, (*(server or ())[:1], os.getpid(), *kernel))
     known = sum(table[pid].cpu + table[pid].reaped for pid in own)
+    measured = [(w, pids) for w, pids in (("server", server), ("replayer", [os.getpid()])) if pids]
     busy = sum(times["cpu"][state] for state in _STATES) / _TICK if "cpu" in times else None
     return AccountMark(
         clock=time.monotonic(),
@@ -128,11 +132,8 @@ def point(host: Host, server: Sequence[int] | None) -> AccountMark:
             if process.pid not in own
         },
         traffic=traffic,
-        quotas={
-            whose: cgroups.throttled_groups(host, pids)
-            for whose, pids in (("server", server), ("replayer", [os.getpid()]))
-            if pids
-        },
+        quotas={whose: cgroups.throttled_groups(host, pids) for whose, pids in measured},
+        groups={whose: cgroups.account(host, pids[0], device) for whose, pids in measured},
     )
 
 
@@ -159,6 +160,7 @@ def between(
         if known and delta and own
         else None,
         held_back=dict(_held_back(before.quotas, after.quotas)),
+        disk_limits=dict(_disk_limits(before, after)),
     )
 
 
@@ -179,6 +181,27 @@ def _held_back(
             yield whose, None
         elif known:
             yield whose, max(known)
+
+
+def _disk_limits(before: AccountMark, after: AccountMark) -> Iterator[tuple[str, float | None]]:
+    """Yield `server` or `replayer` with the limit, as in `server.read_iops`, and the share used."""
+    seconds = after.clock - before.clock
+    for whose in before.groups.keys() & after.groups.keys() if seconds > 0 else ():
+        first, last = before.groups[whose], after.groups[whose]
+        for limit, share in cgroups.disk_limit_shares(first, last, seconds).items():
+            yield f"{whose}.{limit}", share
+
+
+def worst_limits(shares: Iterable[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """Return each limit's largest share of several windows; None if it is unknown in one of them.
+
+    `shares` are fields of `Foreign`: `held_back` or `disk_limits` of each window.
+    """
+    worst: dict[str, float | None] = {}
+    for name, share in (pair for one in shares for pair in one.items()):
+        known = worst.get(name, share)
+        worst[name] = None if known is None or share is None else max(known, share)
+    return worst
 
 
 def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:

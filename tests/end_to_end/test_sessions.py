@@ -18,7 +18,7 @@ from replayer.engines import connection, verbs
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError, Skip
-from replayer.machine import processes
+from replayer.machine import cgroups, processes
 from replayer.model import Better, Outcome, ReadOrigin, Temperature
 from replayer.run.context import Context
 from replayer.servers.open import open_server
@@ -520,6 +520,29 @@ def test_a_cpu_quota_that_holds_the_server_back_is_seen(
             assert held_back(attacked)
         other.query(TERMINATE)
         pool.results()
+
+
+def test_a_limit_of_the_disk_that_holds_the_server_back_is_seen(context: Context) -> None:
+    """Its share that was used is in the result; without a limit there is none."""
+    host, server = context.host, context.server
+    device = host.device_of(context.data_directory())
+    with contextlib.ExitStack() as opened:
+
+        def limit() -> None:
+            opened.enter_context(limited(server, read_iops=200))
+            wait_until(
+                lambda: all(cgroups.limits(host, p, device).read_iops for p in server.pids())
+            )
+
+        held = perform(
+            hooked(context, begin={"connect": limit}), memory="direct", work_unit=255, scale="16M"
+        )
+    free = perform(context, memory="direct", work_unit=8, scale="16M")
+
+    assert held.foreign
+    assert (held.foreign.disk_limits["server.read_iops"] or 0.0) > 0.5
+    assert free.foreign
+    assert free.foreign.disk_limits == {}
 
 
 @pytest.mark.quiet

@@ -1,5 +1,6 @@
 """Limits of a process by its cgroups, on recorded trees of both versions."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,26 @@ def test_throttling_is_counted_for_the_groups_of_all_processes(host: Host) -> No
 def test_what_a_limited_group_had_is_counted(host: Host) -> None:
     """Reads, writes and their bytes of the limited disk; nothing is counted without a limit."""
     throttled = cgroups.Throttled(40, 30, 1.5)
+    limits, cores, free = (
+        cgroups.limits(host, *of) for of in ((77, "vda"), (77, None), (78, None))
+    )
+    none = (None, None, None, None)
 
-    assert cgroups.account(host, 77, "vda") == cgroups.CgroupUsage(throttled, 7, 8, 70, 80)
-    assert cgroups.account(host, 77, None) == cgroups.CgroupUsage(throttled, None, None, None, None)
-    assert cgroups.account(host, 78, "vda") == cgroups.CgroupUsage(None, None, None, None, None)
+    assert cgroups.account(host, 77, "vda") == cgroups.CgroupUsage(limits, throttled, 7, 8, 70, 80)
+    assert cgroups.account(host, 77, None) == cgroups.CgroupUsage(cores, throttled, *none)
+    assert cgroups.account(host, 78, "vda") == cgroups.CgroupUsage(free, None, *none)
+
+
+def test_the_share_of_a_limit_is_that_of_its_own_count(host: Host) -> None:
+    """500 reads a second are allowed; it is unknown if the limit is not the same at both ends."""
+    before = cgroups.account(host, 77, "vda")
+    after = replace(before, reads=1507, writes=99, read_bytes=1 << 30)
+    moved = replace(after, limits=replace(after.limits, read_iops=400.0))
+    free = replace(before, limits=cgroups.CgroupLimits())
+
+    assert cgroups.disk_limit_shares(before, after, 4.0) == {"read_iops": 0.75}
+    assert cgroups.disk_limit_shares(before, moved, 4.0) == {"read_iops": None}
+    assert cgroups.disk_limit_shares(free, after, 4.0) == {"read_iops": None}
+    assert cgroups.disk_limit_shares(free, free, 4.0) == {}
+    # The counters of another group, which began later.
+    assert cgroups.disk_limit_shares(after, before, 4.0) == {}

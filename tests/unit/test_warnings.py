@@ -194,6 +194,24 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
             [step(foreign=Foreign(held_back={"server": None}))],
             {},
         ),
+        (
+            "disk_limited",
+            "walk: the server used 97% of the reads per second that a cgroup allows",
+            [
+                step(
+                    foreign=Foreign(
+                        disk_limits={"server.read_iops": 0.97, "server.read_bytes": 0.5}
+                    )
+                )
+            ],
+            {},
+        ),
+        (
+            "disk_limited",
+            "walk: the bytes written per second that a cgroup allows replayer were changed",
+            [step(foreign=Foreign(disk_limits={"replayer.write_bytes": None}))],
+            {},
+        ),
         ("late_samples", "10 times", [step(series=series((1, 2, 4.5, 5, 6)))], {}),
         (
             "stood_still",

@@ -28,6 +28,15 @@ _FOREIGN_CPU = 0.05
 """Share of the time of all processors; a warning is given if other programs use more."""
 _HELD_BACK = 0.05
 """Share of a CPU quota's periods; a warning is given if it was used up in more of them."""
+_LIMIT_USED = 0.9
+"""Share of a cgroup's limit of a disk; a warning is given if more of it was used."""
+_LIMITED = {
+    "read_iops": "reads per second",
+    "write_iops": "writes per second",
+    "read_bytes": "bytes read per second",
+    "write_bytes": "bytes written per second",
+}
+"""Limit of a disk, named as in Foreign.disk_limits -> words for it."""
 _FAILED = 0.01
 """Share of a replay's statements; a warning is given if more failed that had not in the source."""
 LARGE_READ_AHEAD_KB = 1024
@@ -350,7 +359,7 @@ def held_back(run: Run) -> Advice | None:
     The share is not known if the process came into the quota's cgroup during the window.
     """
     held = [
-        (step, "the server" if whose == "server" else whose, share)
+        (step, _named(whose), share)
         for step in _done(run)
         if step.foreign
         for whose, share in step.foreign.held_back.items()
@@ -370,6 +379,41 @@ def held_back(run: Run) -> Advice | None:
         found=f"{_steps(steps)}: {_listed(words)}",
         todo="raise the quota, or compare with an equal one",
     )
+
+
+def _named(whose: str) -> str:
+    return "the server" if whose == "server" else whose
+
+
+def disk_limited(run: Run) -> Advice | None:
+    """Warn of a cgroup's limit of the data's device of which more than 90 % was used.
+
+    The share is not known if the limit was changed during the window.
+    """
+    used = [
+        (step, limit, share)
+        for step in _done(run)
+        if step.foreign
+        for limit, share in step.foreign.disk_limits.items()
+        if share is None or share > _LIMIT_USED
+    ]
+    if not used:
+        return None
+    steps = [step for step, _, _ in used]
+    words = [_limit_used(limit, share) for _, limit, share in used]
+    return Advice(
+        steps=_names(steps),
+        found=f"{_steps(steps)}: {_listed(words)}",
+        todo="raise the limit, or compare with an equal one: the device can do more",
+    )
+
+
+def _limit_used(limit: str, share: float | None) -> str:
+    whose, what = limit.split(".")
+    limited = f"the {_LIMITED[what]} that a cgroup allows"
+    if share is None:
+        return f"{limited} {_named(whose)} were changed meanwhile"
+    return f"{_named(whose)} used {share:.0%} of {limited}"
 
 
 def foreign_writes(run: Run) -> Advice | None:

@@ -193,10 +193,10 @@ def _measure_idle(database: Database, context: Context) -> Traffic:
     These are the reads that it asks the kernel for.  For example, ClickHouse reads counters in
     /proc for every statement.
     """
-    first = interference.point(context.host, interference.pids_of(context.server))
+    first = context.account()
     for _ in range(_IDLE):
         database.query("SELECT 1")
-    last = interference.point(context.host, interference.pids_of(context.server))
+    last = context.account()
     return interference.server_moved(first, last) or Traffic(0, 0)
 
 

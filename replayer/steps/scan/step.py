@@ -112,11 +112,11 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
         cold, before = _after_start(cold, files, database)
         missed = _missed(database)
         others_before = other_sessions.look(database)
-        first = interference.point(context.host, interference.pids_of(context.server))
+        first = context.account()
         begin = context.sampler.mark()
         row = database.row(verb)
         end = context.sampler.mark()
-        last = interference.point(context.host, interference.pids_of(context.server))
+        last = context.account()
         after = residency(files).resident_bytes
         missed = max(0, _missed(database) - missed)
         their_bytes, uncounted = _theirs(database, others_before, cold)
@@ -285,8 +285,15 @@ def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
     """Return the work of other programs during the statement that they disturbed most.
 
     The statement with their largest share of the processors' time is the one disturbed most.
+    Limits of cgroups are those of all statements.
     """
-    return max((one.foreign for one in scanned), key=lambda others: others.cpu_share or 0.0)
+    foreign = [one.foreign for one in scanned]
+    limits = {
+        "held_back": interference.worst_limits(one.held_back for one in foreign),
+        "disk_limits": interference.worst_limits(one.disk_limits for one in foreign),
+    }
+    busiest = max(foreign, key=lambda others: others.cpu_share or 0.0)
+    return busiest.model_copy(update=limits)
 
 
 def _window(scanned: Sequence[_Scanned], rows: int) -> MeasuredWindow:

@@ -178,7 +178,7 @@ def _moved(clock: float, from_ns: int, to_ns: int) -> float:
 def _accounts(context: Context, database: Database) -> _Accounts:
     return _Accounts(
         _rows_read(database),
-        interference.point(context.host, interference.pids_of(context.server)),
+        context.account(),
         ClockReading.of(database),
         _counters(database),
         time.monotonic_ns(),
@@ -223,7 +223,7 @@ def measure_window(
         window.stepped = step_between(first.clock, ClockReading.of(database))
         if window.stepped:
             window.after = replace(window.after, clock=_moved(before.clock, opened_ns, after_ns))
-        last = interference.point(context.host, interference.pids_of(context.server))
+        last = context.account()
         window.accounts = (first.accounts, last)
         window.own = interference.server_moved(*window.accounts)
         window.cpu_seconds = sum(pool.usage) + _own_cpu() - first.cpu
