@@ -31,10 +31,17 @@ signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
 ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
 if os.getppid() != int(sys.argv[1]):
     os._exit(1)
-sys.exit(abs(subprocess.call(sys.argv[2:])))
+status = subprocess.call(sys.argv[2:])
+if status < 0:
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+    if -status not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+sys.exit(status)
 """
 """The same for a program that starts others: this code keeps running, and kills its whole process
-group when its parent is gone.  A program that left the group by setsid is not killed."""
+group when its parent is gone.  A program that left the group by setsid is not killed.  If a signal
+ends the program, this code ends itself by the same, without a core (PR_SET_DUMPABLE)."""
 
 
 class User(NamedTuple):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from replayer import trusted_path
 from replayer.analysis.differences import boot_plan
 from replayer.boots import loaders, service, setup, state
-from replayer.errors import Impossible, ReplayerError
+from replayer.errors import Impossible, ReplayerError, expected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,8 +36,8 @@ def answer(system: System) -> None:
     try:
         request = json.loads(sys.stdin.readline())
         reply = _VERBS[request["verb"]](system, request)
-    except ReplayerError as error:
-        reply = {"error": str(error)}
+    except (ReplayerError, OSError) as error:
+        reply = {"error": str(expected(error) or error)}
     except (ValueError, KeyError, TypeError) as error:
         reply = {"error": f"this is not a request to replayer: {type(error).__name__} {error}"}
     print(f"\n{MARK}{json.dumps(reply)}", flush=True)  # noqa: T201 - the answer

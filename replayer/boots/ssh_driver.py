@@ -7,6 +7,7 @@ fetched after each boot. If the machine under test was installed anew, they are 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -131,11 +132,12 @@ class BootDriver:
     """Files of the workload in the plan's folder: name -> text."""
     then: str
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """Return the name of the plan's folder on the machine.
 
-        It has a digest of the plan, because two plans may have the same file name.
+        It has a digest of the plan, because two plans may have the same file name. It stays the
+        same if the plan's file is edited while the machine does the plan.
         """
         digest = hashlib.sha256(self.plan.read_bytes()).hexdigest()
         return f"driven-{digest[:16]}"

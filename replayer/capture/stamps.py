@@ -6,7 +6,7 @@ not in the list is taken as UTC and remembered, so that a note can report it.
 
 import calendar
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 _HOURS = {
     **dict.fromkeys(("UTC", "GMT", "Z", "WET", "UCT", "Universal", "Zulu", ""), 0.0),
@@ -120,7 +120,8 @@ class Yearless:
     """
 
     def __init__(self, written: datetime | None) -> None:
-        self._latest = written or datetime.now(UTC)
+        # Stamps are in local time, which may be a day ahead of UTC.
+        self._latest = (written or datetime.now(UTC)) + timedelta(days=1)
         self._year = self._latest.year
         self._last = ""
         self._last_ns = 0
@@ -135,10 +136,8 @@ class Yearless:
             return self._last_ns
         month = MONTHS.index(stamp[:3]) + 1
         hour, minute, second = map(int, stamp[-8:].split(":"))
-        if not self._last_month and (month, int(stamp[4:6])) > (
-            self._latest.month,
-            self._latest.day + 1,
-        ):
+        latest = self._latest.month, self._latest.day
+        if not self._last_month and (month, int(stamp[4:6])) > latest:
             self._year -= 1
         if self._last_month == 12 and month == 1:
             self._year += 1

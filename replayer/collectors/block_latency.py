@@ -41,7 +41,8 @@ tracepoint:block:block_rq_complete
 /args->dev == DEVICE && ((args->sector * 2654435761) >> 16) % EACH == 0 && @at[args->sector]/
 {
   $us = (nsecs - @at[args->sector]) / 1000;
-  if (strncmp("R", args->rwbs, 1) == 0) { @read = hist($us); } else { @write = hist($us); }
+  if (strncmp("R", args->rwbs, 1) == 0) { @read = hist($us); }
+  if (strncmp("W", args->rwbs, 1) == 0) { @write = hist($us); }
   delete(@at[args->sector]);
 }
 interval:s:1
@@ -105,7 +106,7 @@ class BlockLatency:
             self._output,
             script,
         ]
-        self._program = Background(command, scene.folder / "latency.log", host=scene.host)
+        self._program = Background(command, scene.folder / "latency.log")
         self._early_end = ""
 
     def mark(self, clock_ns: int) -> None:
@@ -118,8 +119,8 @@ class BlockLatency:
 
         The time that its program in the kernel took at each request is not included.
         """
+        cost = self._program.cost()  # first: an ended program has no cost after `early_end`
         self._early_end = self._program.early_end()
-        cost = self._program.cost()
         self._program.stop(_END_SECONDS)
         return cost
 

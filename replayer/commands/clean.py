@@ -186,9 +186,6 @@ def _one(path: Path) -> Iterator[_Thing]:
     if folder.marker() is None:
         raise Impossible(f"{path} was not made by replayer, and is not removed by it")
     yield from _leftovers(lambda note: note.details.get("data") == str(folder.data))
-    used = [n for n in journal.notes("server") if n.details.get("data") == str(folder.data)]
-    if not any(note.abandoned for note in used):
-        folder.check_free()
     yield _data(folder)
 
 

@@ -50,7 +50,7 @@ examples:
   replayer compare postgres duckdb clickhouse       three engines or more: side by side
   replayer compare boots.plan --html comparison.html
   replayer compare stock uek --fail-if-worse 5
-exit status: 3 if something is worse by more than --fail-if-worse
+exit status: 3 if something is worse by at least --fail-if-worse
 """
 
 
@@ -105,7 +105,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the comparison on stdout, and notes about skipped runs on stderr."""
     if not 0 < args.threshold < 100 or not 0 <= (args.fail_if_worse or 0) < math.inf:
-        raise Impossible("--threshold and --fail-if-worse are percents above 0, such as 2")
+        raise Impossible(
+            "--threshold is a percentage above 0, --fail-if-worse one from 0 on, such as 2"
+        )
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
         note(words)
@@ -147,7 +149,7 @@ def _of_engines(chosen: Chosen) -> list[Run]:
 
 def _tell_engines(args: argparse.Namespace, runs: Sequence[Run]) -> None:
     """Print runs of several engines side by side."""
-    if args.csv or args.fail_if_worse:
+    if args.csv or args.fail_if_worse is not None:
         raise Impossible(
             "--csv and --fail-if-worse compare two sides, and these are several engines side by "
             "side: name two of them"

@@ -96,10 +96,15 @@ def connect(connector: Connector, *extra: str) -> Any:
     Raises ReplayerError with one sentence if the server refuses or does not exist.
     """
     try:
-        connection = open_connection(connector.wire, {**connector.arguments, "autocommit": True})
-        with contextlib.closing(connection.cursor()) as cursor:
-            for statement in (*connector.first, *extra):
-                cursor.execute(statement)
+        with contextlib.ExitStack() as refused:
+            connection = open_connection(
+                connector.wire, {**connector.arguments, "autocommit": True}
+            )
+            refused.callback(connection.close)
+            with contextlib.closing(connection.cursor()) as cursor:
+                for statement in (*connector.first, *extra):
+                    cursor.execute(statement)
+            refused.pop_all()
     except ReplayerError:
         raise
     except Exception as error:

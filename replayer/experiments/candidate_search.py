@@ -172,7 +172,7 @@ class SearchState:
         """
         if self.better is Better.NEITHER:
             return None
-        return (self.change > 0) is (self.better is Better.LESS)
+        return self.change > 0 if self.better is Better.LESS else self.change < 0
 
 
 def with_own_data(candidates: Sequence[SearchCandidate], folder: Path) -> list[SearchCandidate]:

@@ -224,14 +224,14 @@ def load_plan(folder: Path) -> ExperimentPlan:
 def find_experiment(wanted: str, where: Path) -> Path:
     """Return the folder of the experiment with this path, id or start of an id; or `latest`.
 
-    Raises NotFound if there is none, or if several ids begin so.
+    A path is that of a folder, as it is or below `where`. Raises NotFound if there is none, or if
+    several ids begin so.
     """
     known = sorted(path.parent for path in where.glob(f"*/{FILE}"))
     if wanted == "latest" and known:
         return max(known, key=lambda folder: (folder / FILE).stat().st_mtime_ns)
-    direct = where / wanted if "/" not in wanted else None
-    for folder in (direct, where.joinpath(wanted) if "/" in wanted else None):
-        if folder is not None and (folder / FILE).is_file():
+    for folder in (*([Path(wanted)] if "/" in wanted else []), where / wanted):
+        if (folder / FILE).is_file():
             return folder
     begin = [folder for folder in known if wanted and folder.name.startswith(wanted)]
     if len(begin) == 1:

@@ -32,10 +32,52 @@ _COUNT = re.compile(
 
 @dataclass
 class _Walk:
-    """The times and counts of one call of the script."""
+    """The times and counts of one call of the script, and the facts of the machine."""
 
     times: dict[str, tuple[float, ...]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    host: dict[str, Fact] = field(default_factory=dict)
+    earlier: dict[str, int] = field(default_factory=dict)
+    """The number of threads of the call before, which holds until another is printed."""
+
+    def known(self) -> dict[str, int]:
+        """Return all counts that are known of this call."""
+        return self.earlier | self.counts
+
+
+class _Walks:
+    """The calls of the script so far; the last of them is not complete yet."""
+
+    def __init__(self) -> None:
+        self._current = _Walk()
+        self._done: list[_Walk] = []
+
+    def take_times(self, kind: str, times: tuple[float, ...]) -> None:
+        """Add the times of listing or reading: each call has them once."""
+        self._end_before(kind in self._current.times)
+        self._current.times[kind] = times
+
+    def take_count(self, name: str, count: int) -> None:
+        """Add a count; another value than the call's own is that of the next call."""
+        self._end_before(self._current.counts.get(name, count) != count)
+        self._current.counts[name] = count
+
+    def take_host(self, facts: dict[str, Fact]) -> None:
+        """Add facts of the machine; other values than the call's own are of the next call."""
+        host = self._current.host
+        self._end_before(any(host.get(key, value) != value for key, value in facts.items()))
+        self._current.host = {**host, **facts}
+
+    def all(self) -> list[_Walk]:
+        """Return the calls that have times."""
+        return [*self._done, *([self._current] if self._current.times else [])]
+
+    def _end_before(self, other: bool) -> None:  # noqa: FBT001 - the condition of each caller
+        """Begin the next call if the last one has times and this is not of the same call."""
+        if other and self._current.times:
+            known = {name: n for name, n in self._current.known().items() if name == "threads"}
+            self._done.append(self._current)
+            self._current = _Walk(host=self._current.host, earlier=known)
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
@@ -44,39 +86,31 @@ def read(source: ImportSource, label: str) -> ImportResult:
     Each call of the script, which reads all files once, is a repeat.  Counts (threads, entries) may
     stand before or after a call's times.
     """
-    walks: list[tuple[_Walk, dict[str, Fact]]] = []
-    current = _Walk()
-    host: dict[str, Fact] = {}
+    walks = _Walks()
     for at, raw in source.lines():
         line = raw.strip()
         if times := _TIMES.fullmatch(line):
-            kind = times["what"][:4]
-            if kind in current.times:
-                walks.append((current, host))
-                current = _Walk(counts={k: v for k, v in current.counts.items() if k == "threads"})
-            current.times[kind] = tuple(number(value) for value in times.groups()[1:])
+            walks.take_times(times["what"][:4], tuple(number(v) for v in times.groups()[1:]))
         elif count := _COUNT.fullmatch(line):
-            text = count["before"] or count["after"] or ""
-            if text:
-                current.counts[count["what"].replace(" ", "_")] = int(text.replace(",", ""))
+            if text := count["before"] or count["after"]:
+                walks.take_count(count["what"].replace(" ", "_"), int(text.replace(",", "")))
         elif facts := imported.host(line):
-            host = {**host, **facts}
+            walks.take_host(facts)
         elif not _HEADING.fullmatch(line):
             source.unread.line(at, line)
-    if current.times:
-        walks.append((current, host))
-    if not walks:
+    if not walks.all():
         raise Impossible(
             f"{source.name} has no times of measure_reads for listing or reading files"
         )
-    steps = [ImportedStep(_step(walk), facts) for walk, facts in walks]
+    steps = [ImportedStep(_step(walk), walk.host) for walk in walks.all()]
     return ImportResult(imported.runs(source, "measure_reads", label, steps), source.unread.all())
 
 
 def _step(walk: _Walk) -> StepResult:
-    threads = {"threads": walk.counts["threads"]} if "threads" in walk.counts else {}
+    known = walk.known()
+    threads = {"threads": known["threads"]} if "threads" in known else {}
     facts: dict[str, Fact] = {
-        key: walk.counts[key] for key in ("threads", "directory_entries") if key in walk.counts
+        key: known[key] for key in ("threads", "directory_entries") if key in known
     }
     step = imported.step(
         "walk",

@@ -80,6 +80,8 @@ class _Log:
     """Seconds since 1970 -> number of transactions, and the sum of their microseconds."""
     failed: int = 0
     interval: int = 1
+    last: int = 0
+    """Seconds since 1970 of the last line with an interval's sums; 0 without one."""
     longest: float = 0.0
     begin: float = math.inf
     end: float = 0.0
@@ -145,7 +147,7 @@ def _value(reports: list[_Report], line: str) -> bool:
         if match := pattern.fullmatch(line):
             metric = f"pgbench.{name}"
             value = number(match["v"]) * factor
-            reports[-1].metrics[metric] = measured(metric, value, unit, better)
+            _begun(reports, name).metrics[metric] = measured(metric, value, unit, better)
             return True
     return False
 
@@ -183,8 +185,10 @@ def _logline(log: _Log, line: str) -> bool:
     if _AGGREGATE.fullmatch(line):
         at, count, total, _, _, longest, *_ = map(number, line.split())
         second = int(at)
-        if log.seconds:
-            log.interval = max(1, second - max(log.seconds))
+        # Not where the log of the next thread begins.
+        if log.last and second > log.last:
+            log.interval = second - log.last
+        log.last = second
         log.note(second, count, total, longest)
         log.begin, log.end = min(log.begin, second), max(log.end, second + log.interval)
         return True

@@ -165,6 +165,10 @@ def _rounds(
         if level.asked.rate != asked.rate:
             # Its own part was measured at a rate that the burning statement does not keep.
             bare = _cost(measure_level(replace(level.asked, burn=0.0), context, database)) or bare
+            if bare >= wanted:
+                yield replace(now, units=0.0, bare_seconds=bare, got_seconds=bare,
+                              rate=level.asked.rate)  # fmt: skip
+                return
         asked = level.asked
         got = _cost(level) or 0.0
         now = replace(now, bare_seconds=bare, got_seconds=got, rate=asked.rate)

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 
 from replayer import units
 from replayer.conditions import temperature
+from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
@@ -169,7 +170,7 @@ def _warm(wanted: TableSet, context: Context, database: Database) -> None:
         for name in wanted.names
         for file in relations.files(database, folder, pgio.FILES, name=name)
     ]
-    size = sum(file.stat().st_size for file in files)
+    size = residency(files).file_bytes  # the server may remove a file meanwhile
     pids = context.server.pids()
     limit = context.host.memory_limit_bytes(pids[0]) if pids else None
     if limit is not None and limit < size:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from replayer import shell, signals
 from replayer.machine import processes
-from replayer.machine.host import Host
 
 _END_SECONDS = 4.0
 
@@ -21,14 +20,12 @@ class Background:
         log: Path,
         *,
         environment: Mapping[str, str] | None = None,
-        host: Host | None = None,
     ) -> None:
         """Start the program, with its output in the file `log`; raise ReplayerError if it fails.
 
         `environment` has additional variables for the program.
         """
         self.log = log
-        self._host = host or Host()
         self._before: float | None = None
         self.process = shell.start(command, environment=environment, output=log, bound=True)
 
@@ -80,8 +77,5 @@ class Background:
         return ""
 
     def _spent(self) -> float:
-        """Return the program's CPU seconds so far, in whole ticks if the kernel has no better."""
-        text = self._host.read(f"proc/{self.process.pid}/schedstat")
-        if text:
-            return int(text.split()[0]) / 1e9
+        """Return the CPU seconds of all threads of the program so far."""
         return sum(processes.cpu_seconds([self.process.pid]))

@@ -1,17 +1,27 @@
 """Bytes that passed through the machine's network interfaces since its start."""
 
-FILE = "proc/net/dev"
+from replayer.machine.host import Host
+
+_FILE = "proc/net/dev"
 _SENT = 8
 """The index of the bytes sent among an interface's numbers; the bytes received have index 0."""
 
 
-def totals(text: bytes) -> tuple[int, int]:
-    """Return (bytes received, bytes sent) of all interfaces in /proc/net/dev but the loopback."""
-    received = sent = 0
-    for line in text.splitlines():
-        name, colon, rest = line.partition(b":")
+def totals(host: Host) -> tuple[int, int]:
+    """Return (bytes received, bytes sent) of all network devices so far.
+
+    Raises OSError if /proc/net/dev cannot be read.  Bonds, bridges, VLANs and the interfaces of
+    containers count what passes through a device once more, so they are left out.  A container may
+    have no device: then all interfaces but the loopback count.
+    """
+    counted: dict[str, tuple[int, int]] = {}
+    for line in host.path(_FILE).read_text("ascii", "replace").splitlines():
+        name, colon, rest = line.partition(":")
         numbers = rest.split()
-        if colon and name.strip() != b"lo" and len(numbers) > _SENT:
-            received += int(numbers[0])
-            sent += int(numbers[_SENT])
-    return received, sent
+        if colon and name.strip() != "lo" and len(numbers) > _SENT:
+            counted[name.strip()] = int(numbers[0]), int(numbers[_SENT])
+    devices = {
+        name: n for name, n in counted.items() if host.exists(f"sys/class/net/{name}/device")
+    }
+    used = (devices or counted).values()
+    return sum(received for received, _ in used), sum(sent for _, sent in used)

@@ -77,7 +77,7 @@ class Perf:
         self._control = _Control(folder) if "--control" in self._options else None
         known = (option for option in wanted if option in self._options)
         self.background = Background(
-            [*self._command(), *events, *known], folder / _LOG, environment=_PLAIN, host=host
+            [*self._command(), *events, *known], folder / _LOG, environment=_PLAIN
         )
         try:
             self._wait_until_ready()

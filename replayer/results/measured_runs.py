@@ -74,13 +74,15 @@ def read(
     copies.
     """
     found: dict[str, tuple[StoredRun, MeasuredRun]] = {}
-    read = 0
+    files, read = set(store.names(where)), []
     for summary, keys in store.headed(where):
         with contextlib.suppress(ReplayerError, OSError, *MALFORMED):
             one = _measured(summary, keys, fact)
-            read += 1
+            read.append(summary.path.name)
             found.setdefault(one.id, (summary, one))
-    damaged, copies = len(store.names(where)) - read, read - len(found)
+    # Runs may begin and be removed meanwhile.
+    damaged = sum((Path(where) / name).exists() for name in files.difference(read))
+    copies = len(read) - len(found)
     if damaged:
         warn(f"{damaged:,} files cannot be read as runs, and are left out: `replayer runs list`")
     if copies:

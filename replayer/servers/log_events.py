@@ -91,7 +91,8 @@ class Tail:
         """Yield the events logged since the last call."""
         if self._log is None or self._keys is None:
             return
-        *lines, self._rest = (self._rest + self._read(self._log)).split(b"\n")
+        data = self._read(self._log)  # a new log has no use for the rest of the old one
+        *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             event = _event(line.decode(errors="replace"), self._keys)
             if event is not None:

@@ -7,6 +7,8 @@ from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import Impossible, NotFound, nearest
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_MODIFIERS = re.compile(r"(?:(?:loose|skip|disable|enable|maximum)_)+")
+"""Words before an option: the same option, or its opposite (MariaDB, "mariadbd options")."""
 
 
 def split(
@@ -15,6 +17,8 @@ def split(
     """Divide settings into those for making a data directory (initial settings) and all others.
 
     Returns both as name in lower case -> value.
+
+    If the server takes shortened names, `-` is the same as `_` in a name.
 
     Raises Impossible for an invalid name, a value of several lines, or a setting that replayer sets
     itself; NotFound if an initial setting cannot have this value.
@@ -27,14 +31,26 @@ def split(
             raise Impossible(f"{given!r} is not a name of a server setting")
         if not value.isprintable():
             raise Impossible(f"the value of {name} has a line break or a control character in it")
-        if name in keys.fixed:
-            raise Impossible(f"the setting {name} cannot be changed: replayer sets it itself")
+        name = name.replace("-", "_") if keys.abbreviates else name
+        if fixed := _fixed(keys, name):
+            short = "" if name == fixed else f" is one for {fixed}, and that"
+            raise Impossible(
+                f"the setting {name}{short} cannot be changed: replayer sets it itself"
+            )
         if name in keys.init_settings:
             init_arguments(keys, {name: value}, major)
             init[name] = value
         else:
             rest[name] = value
     return init, rest
+
+
+def _fixed(keys: ServerSpec, name: str) -> str | None:
+    """Return the setting that replayer sets itself and that this name may set; None if none."""
+    if name in keys.fixed or not keys.abbreviates:
+        return name if name in keys.fixed else None
+    bare = _MODIFIERS.sub("", name, count=1)
+    return next((one for one in keys.fixed for n in (name, bare) if one.startswith(n)), None)
 
 
 def init_arguments(keys: ServerSpec, init: Mapping[str, str], major: int) -> list[str]:

@@ -51,7 +51,7 @@ def totals(host: Host, device: str | None) -> Totals:
         len(_PROCESSOR.findall(others)),
         _memory(host.path("proc/meminfo").read_bytes()),
         diskstats.counters(disk, device) if device else None,
-        network.totals(host.path(network.FILE).read_bytes()),
+        network.totals(host),
     )
 
 

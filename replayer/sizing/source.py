@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer.errors import Impossible, ReplayerError
+from replayer.machine import processes
 from replayer.machine.host import Host
 from replayer.results.profile import MOST_ROWS, Gap
 from replayer.servers import remote
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from replayer.model import Fact
     from replayer.results.profile import ProfileSource, ResourceProfile
     from replayer.sizing.cost import CpuCost
+    from replayer.sizing.machine import Location
     from replayer.sizing.slow_queries import SlowQuery
 
 LEAST_SECONDS = 0.1
@@ -106,7 +108,7 @@ class Watch:
         self._held: dict[str, float] = {}
         self._shift = 0.0
         self._meter = Meter()
-        self._meter.serves(session.process() if self._seen.here else 0)
+        self._meter.serves(_serving(session, self._seen.here))
         self._costs = self._meter.cost()
 
     @property
@@ -308,7 +310,7 @@ class Watch:
         if self._seen.here is None:
             return
         here = discovery.location(session)
-        self._meter.serves(session.process() if here else 0)
+        self._meter.serves(_serving(session, here))
         for task in self._tasks:
             if isinstance(task, ServerCpu):
                 task.process = here.process if here else 0
@@ -324,6 +326,16 @@ class Watch:
                 f"profiling took {100 * cores:.2f} % of a core, so from here on the source is read "
                 f"every {self._every:g} s"
             )
+
+
+def _serving(session: SourceSession, here: Location | None) -> int:
+    """Return the process on this machine that serves this session alone; 0 if there is none.
+
+    The number that MariaDB and MySQL announce is a thread's, and other programs may have it as the
+    number of a process.
+    """
+    announced = session.process()
+    return announced if here and announced in processes.family(here.process)[1:] else 0
 
 
 class _Instant(NamedTuple):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from replayer import shell
-from replayer.errors import ReplayerError
+from replayer.errors import ReplayerError, one_line
 from replayer.storage.files import settle
 
 _GRACE_SECONDS = 60.0
@@ -98,6 +98,8 @@ def fio(
         *([f"--rwmixread={read_percent}"] if mode in _MIXED else []),
     ]
     printed = shell.run(arguments, timeout=seconds + warmup + _GRACE_SECONDS)
+    if "{" not in printed:
+        raise ReplayerError(f"fio printed no result: {one_line(printed[-200:])}")
     job = json.loads(printed[printed.index("{") :])["jobs"][0]
     names = ("read", "write") if mode in _MIXED else ("write" if "write" in mode else "read",)
     sides = [job[name] for name in names]
@@ -254,7 +256,9 @@ def bonnie(folder: Path, *, size: int, chunk: int, files: int) -> dict[str, Any]
     if os.geteuid() == 0:
         arguments += ["-u", "root"]
     printed = shell.run(arguments, timeout=3600)
-    line = next(line for line in printed.splitlines() if line.count(",") > 30)
+    line = next((line for line in printed.splitlines() if line.count(",") > 30), None)
+    if line is None:
+        raise ReplayerError(f"bonnie++ printed no result: {one_line(printed[-200:])}")
     return {"csv": line, **dict(zip(BONNIE_FIELDS, line.split(","), strict=False))}
 
 

@@ -113,10 +113,11 @@ def layout(database: "Database", names: Sequence[str]) -> list[TableLayout]:
     """
     if database.engine.verb(_LAYOUT) is None:
         return []
+    known = _known(database)
     rows = [
         (name, database.execute(_LAYOUT, {"table": name}, name=name))
         for name in names
-        if name in _known(database)
+        if name in known
     ]
     return [TableLayout(name=name, **columns[0]) for name, columns in rows if columns]
 

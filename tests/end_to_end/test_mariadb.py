@@ -538,6 +538,25 @@ def test_setting_in_replayers_own_hands_is_refused(server: Server) -> None:
             server.settings({name: "x"}),
         ):
             pass
+    # The server knows an option by its first letters, with dashes, and with words before it.
+    for name, meant in (
+        ("tmpdi", "tmpdir"),
+        ("log-err", "log_error"),
+        ("loose_bind_address", "bind_address"),
+        ("disable-skip-networking", "skip_networking"),
+    ):
+        with (
+            pytest.raises(Impossible, match=f"is one for {meant}, and that cannot be changed"),
+            server.settings({name: "x"}),
+        ):
+            pass
+
+
+def test_a_setting_may_have_dashes(server: Server) -> None:
+    """To MariaDB they are the same as underscores, in the names of options."""
+    with server.settings({"innodb-flush-log-at-trx-commit": "2"}):
+        server.start()
+        assert server.facts().settings["innodb_flush_log_at_trx_commit"] == "2"
 
 
 def test_stopped_server_is_gone(server: Server) -> None:

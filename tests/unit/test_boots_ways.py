@@ -4,8 +4,10 @@ grubby, grub2-reboot and firmware variables are not in Debian or not here: of th
 is what replayer reads and the words that it gives them.
 """
 
+import errno
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -257,6 +259,23 @@ def test_a_driven_machine_reports_the_words_that_its_boot_lacks(
 
     line = capsys.readouterr().out.strip().removeprefix(responder.MARK)
     assert json.loads(line)["lacking"] == ["nosmt"]
+
+
+def test_a_driven_machine_answers_where_its_files_fail(
+    kexec: System, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without an answer, its driver would take it for lost and wait until it comes back."""
+
+    def full(*_: object) -> dict[str, str]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/a/plan")
+
+    monkeypatch.setitem(responder._VERBS, "runs", full)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{json.dumps({'verb': 'runs'})}\n"))
+
+    responder.answer(kexec)
+
+    line = capsys.readouterr().out.strip().removeprefix(responder.MARK)
+    assert json.loads(line)["error"] == "the system refused: /a/plan: No space left on device"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ import pytest
 from replayer import shell
 from replayer.errors import Impossible, ReplayerError
 from replayer.experiments import candidate_search
-from replayer.experiments.candidate_search import CommitBuild, SearchCandidate
+from replayer.experiments.candidate_search import CommitBuild, SearchCandidate, SearchState
 from replayer.experiments.variant import Variant
+from replayer.model import Better
 from tests.waiting import wait_until
 
 
@@ -113,3 +114,16 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("better", [Better.LESS, Better.MORE])
+@pytest.mark.parametrize("change", [-0.1, 0.0, 0.1])
+def test_what_did_not_change_is_not_worse(
+    monkeypatch: pytest.MonkeyPatch, better: Better, change: float
+) -> None:
+    """Whether more or less of the metric is better."""
+    monkeypatch.setattr(SearchState, "change", change)
+    state = object.__new__(SearchState)
+    state.better = better
+
+    assert state.is_worse is (change > 0 if better is Better.LESS else change < 0)

@@ -241,12 +241,37 @@ def test_a_log_of_pgbench_has_every_latency() -> None:
     assert known(step.series).columns["pgbench.tps"] == (3, 1, 1)
 
 
+def test_a_log_of_two_threads_has_the_interval_of_each(tmp_path: Path) -> None:
+    """The second begins where the first did; its sums are of five seconds as well."""
+    path = tmp_path / "pgbench_log.1"
+    lines = [f"{1_700_000_000 + at} 50 5000 500000 90 110" for at in (0, 5, 10)]
+    path.write_text("\n".join(lines * 2))
+    (run,) = read("pgbench", path).runs
+
+    assert set(known(run.steps[0].series).columns["pgbench.tps"]) == {20}
+
+
 def test_the_walk_of_measure_reads_is_a_walk() -> None:
     """Its metrics and facts have the names of replayer's own walk, so that both compare."""
     (run,) = read("measure_reads", FILES / "measure_reads" / "walk.txt").runs
 
     assert run.steps[0].step == "walk"
     assert run.steps[0].facts == {"threads": 50, "directory_entries": 10050}
+
+
+HEADING = "                   user     system      total        real\n"
+TIMES = "read files:    0.120000   0.690000   0.810000 (  1.012345)\n"
+
+
+def test_counts_and_machines_are_those_of_their_own_call(tmp_path: Path) -> None:
+    """Also where they stand before the times, and those of the next call after them."""
+    path = tmp_path / "walks"
+    path.write_text(f"{HEADING}threads: 4\n{TIMES}threads: 8\n{TIMES}{TIMES}")
+    runs = read("measure_reads", path).runs
+    assert [[step.facts["threads"] for step in run.steps] for run in runs] == [[4], [8, 8]]
+    path.write_text(f"{HEADING}{TIMES}threads: 4\n{TIMES}threads: 8\n")
+    runs = read("measure_reads", path).runs
+    assert [run.steps[0].facts["threads"] for run in runs] == [4, 8]
 
 
 def fio(**changed: object) -> dict[str, Any]:

@@ -3,11 +3,14 @@
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from replayer.engines import engine
 from replayer.engines.connection import Database
 from replayer.model import Series
 from replayer.servers import log_events
+from replayer.servers.data_folder import DataFolder
 from replayer.servers.open import Server
 
 LOG = """\
@@ -78,6 +81,23 @@ def test_what_the_real_server_does_is_heard_while_it_runs(
         "checkpoint complete",
     ]
     assert list(tail.fresh()) == []
+
+
+def test_a_new_log_begins_without_the_rest_of_the_old_one(tmp_path: Path) -> None:
+    """The old one may have ended in the middle of a line, as a server that was killed leaves it."""
+    log = DataFolder(tmp_path).log
+    log.write_text("")
+    (tmp_path / "data").mkdir()
+    private = SimpleNamespace(
+        kind="private", engine=engine.load("postgres"), data_directory=lambda: tmp_path / "data"
+    )
+    tail = log_events.Tail(cast("Server", private))
+    log.write_text("2026-11-20 10:00:05.250 UTC [9] LOG:  che")
+    assert list(tail.fresh()) == []
+    log.rename(tmp_path / "old")
+    log.write_text("2026-11-20 10:00:06.000 UTC [9] LOG:  checkpoint starting: time\n")
+
+    assert [event.text for event in tail.fresh()] == ["checkpoint starting: time"]
 
 
 def test_no_log_no_marks(tmp_path: Path) -> None:

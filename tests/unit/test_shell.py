@@ -4,7 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from replayer import shell
+from replayer.errors import ReplayerError
+from replayer.machine.background import Background
+from tests.waiting import wait_until
 
 STRUCK = """
 import os, signal
@@ -37,6 +42,28 @@ def test_a_signal_while_a_program_starts_does_not_leave_it_running() -> None:
 
     assert said == "stopped by SIGTERM"
     assert not Path("/proc", pid).exists()
+
+
+@pytest.mark.parametrize("signal", ["KILL", "TERM", "SEGV"])
+def test_a_program_with_children_that_a_signal_ends_is_reported_so(signal: str) -> None:
+    """The process that watches over it ends by the same signal."""
+    with pytest.raises(ReplayerError, match=f"SIG{signal}"):
+        shell.run(["/bin/sh", "-c", f"kill -{signal} $$"], bound=True)
+    with pytest.raises(ReplayerError, match="status 9"):
+        shell.run(["/bin/sh", "-c", "exit 9"], bound=True)
+
+
+def test_the_cost_of_a_program_is_that_of_all_its_threads(tmp_path: Path) -> None:
+    """The first thread of this one only waits."""
+    burning = (
+        "import threading\ndef burn():\n  while True: pass\nthreading.Thread(target=burn).start()"
+    )
+    program = Background([sys.executable, "-c", burning], tmp_path / "log")
+    try:
+        program.charge()
+        wait_until(lambda: program.cost() > 0.2)
+    finally:
+        program.stop(within=0.0)
 
 
 def test_a_program_that_does_not_end_is_killed_at_the_end_of_the_block(tmp_path: Path) -> None:

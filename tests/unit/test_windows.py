@@ -54,6 +54,19 @@ def brute(
     return (sum(values) / len(values) if values else None), len(values) * step
 
 
+def test_a_mean_of_a_grid_has_the_weights_of_its_rows() -> None:
+    """One slow read beside 99 fast ones; where nothing was read, no time of a read is known."""
+    ends, spans = np.arange(1.0, 5.0) + START, np.ones(4)
+    one = rolling_windows.signal(
+        ends, spans, np.array([10.0, 1.0, 0.0, 0.0]), np.array([1.0, 99.0, 0.0, 0.0])
+    )
+    means, most = rolling_windows.grid(one, np.array([0.0, 2.0, 4.0]) + START)
+
+    assert means[0] == pytest.approx(1.09)
+    assert most[0] == 10.0
+    assert np.isnan(means[1])
+
+
 def test_a_window_has_the_mean_of_what_is_known_in_it() -> None:
     """Against a mean in small steps, for rows of many lengths with gaps, at any offset of time."""
     draw = random.Random(1)

@@ -92,6 +92,8 @@ class MetricRow(Noun):
             return None
         if self.ratio is not None:
             return (self.change or 0.0) > 0
+        if self.other == self.base:
+            return None
         return (self.other < self.base) == (self.better is Better.MORE)
 
     @property

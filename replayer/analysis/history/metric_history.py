@@ -113,9 +113,11 @@ class RunHistory(Noun):
         Of several changes at the same time, it is the largest.
         """
         changes = [(one, change) for one in self.series for change in one.changes[-1:]]
-        return max(
-            changes, key=lambda pair: (pair[1].when, abs(pair[1].share or math.inf)), default=None
-        )
+        return max(changes, key=lambda pair: (pair[1].when, _size(pair[1].share)), default=None)
+
+
+def _size(share: float | None) -> float:
+    return math.inf if share is None else abs(share)
 
 
 def trace(

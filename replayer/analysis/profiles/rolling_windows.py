@@ -310,7 +310,7 @@ def grid(one: Signal, edges: Numbers) -> tuple[Numbers, Numbers]:
     """Return (means, largest values) for each interval between two neighbouring edges.
 
     The largest value is that of the rows that end in the interval, but at least the mean.  NaN is
-    an interval of which nothing is known.
+    an interval of which nothing is known, or in which all rows have the weight 0.
     """
     means = np.full(len(edges) - 1, np.nan)
     if not len(one.ends):
@@ -318,10 +318,13 @@ def grid(one: Signal, edges: Numbers) -> tuple[Numbers, Numbers]:
     zero = edges[0]
     begins, ends, at = one.begins - zero, one.ends - zero, edges - zero
     known = _Integral(begins, ends, np.ones_like(ends)).between(at[:-1], at[1:])
-    area = _Integral(begins, ends, one.values).between(at[:-1], at[1:])
+    weight = _Integral(begins, ends, one.weights).between(at[:-1], at[1:])
+    area = _Integral(begins, ends, one.weights * one.values).between(at[:-1], at[1:])
     # Less than this may be only a rounding error of the sums.
-    some = known > np.minimum(1e-3, 1e-6 * np.diff(at))
-    means[some] = np.clip(area[some] / known[some], one.values.min(), one.values.max())
+    some = (known > np.minimum(1e-3, 1e-6 * np.diff(at))) & (
+        weight > 1e-9 * weight.max(initial=0.0)
+    )
+    means[some] = np.clip(area[some] / weight[some], one.values.min(), one.values.max())
     most = np.full(len(means), -np.inf)
     place = np.clip(np.searchsorted(at, ends - 1e-6) - 1, 0, len(means) - 1)
     np.maximum.at(most, place, one.values)

@@ -172,7 +172,7 @@ class _Log:
     def _moment(self, facts: dict[str, str], duration: int, stamp_ns: int) -> tuple[bool, int]:
         """Return (whether the time of a statement is exact, that time in nanoseconds since 1970).
 
-        The time is that of the statement's end, but in MariaDB's logs that of its start.
+        The time is that of the statement's end: the duration is added to a time of its start.
         """
         if "Start" in facts:
             return True, self._clock.ns(facts["Start"]) + duration

@@ -70,7 +70,6 @@ class CallRecording:
             [bpftrace, "-q", "-f", "json", program],
             scene.folder / "bpftrace.log",
             environment=_KEYS,
-            host=scene.host,
         )
         try:
             self._wait_until_ready()
@@ -91,11 +90,13 @@ class CallRecording:
 
     def end(self) -> float:
         """Stop bpftrace; return the CPU seconds that it used since the first mark."""
+        cost = self._program.cost()  # first: an ended program has no cost after `early_end`
         self._early_end = self._program.early_end()
         end = time.monotonic() + (0 if self._early_end else _EDGE_SECONDS)
         while len(self._written()) < self._edges and time.monotonic() < end:
             time.sleep(0.02)
-        cost = self._program.cost()
+        if not self._early_end:
+            cost = self._program.cost()
         self._program.stop()
         for look in self._looks:
             look.join(_EDGE_SECONDS)

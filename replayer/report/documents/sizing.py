@@ -46,10 +46,11 @@ _ENDS = {
     "void": "others on this machine disturbed it, so it does not count",
 }
 """End of a trial -> its meaning."""
-_CSV = (
+CSV = (
     *("resource", "verdict", "unit", "required", "here", "multiple", "low", "high", "proof"),
     "known",
 )
+"""The headings of the CSV; the values are in the row's unit, with no thousands' marks."""
 
 
 class SizingSummary(NamedTuple):
@@ -111,7 +112,7 @@ def document(one: SizingSummary) -> Document:
         lead=list(behind(verdict)),
         is_answer_last=True,
         made=f"run {one.run.id}, {one.run.started}",
-        data=[_CSV, *_data(one)],
+        data=[CSV, *_data(one)],
     )
 
 
@@ -460,7 +461,10 @@ def _data(one: SizingSummary) -> Iterator[Sequence[object]]:
     total = (verdict.multiple, verdict.low, verdict.high)
     yield ("total", verdict.fit.value, "1/s", one.sizing.rate, "", *blank(*total),
            "; ".join(verdict.reasons), "")  # fmt: skip
-    for row in verdict.rows:
-        numbers = (row.required, row.here, row.multiple, row.low, row.high)
-        yield (row.resource, row.fit.value, row.unit, *blank(*numbers), row.proof,
-               row.known)  # fmt: skip
+    yield from map(resource_data, verdict.rows)
+
+
+def resource_data(row: ResourceRow) -> list[object]:
+    """Return a resource's row of the CSV, in the columns of CSV."""
+    numbers = (row.required, row.here, row.multiple, row.low, row.high)
+    return [row.resource, row.fit.value, row.unit, *blank(*numbers), row.proof, row.known]

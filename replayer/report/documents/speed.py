@@ -6,7 +6,7 @@ from typing import NamedTuple
 from replayer.analysis.capacity.capacity_search import SearchTrial
 from replayer.load.objective import goals
 from replayer.model import Run
-from replayer.report.document import Curve, Document, Facts, Figure, Part, Section, Table
+from replayer.report.document import Curve, Document, Facts, Figure, Part, Section, Table, blank
 from replayer.report.documents import sizing
 from replayer.report.documents.sizing import straight
 from replayer.run.display import Sentence, Tone
@@ -21,6 +21,8 @@ _PERCENTILES = ("p50", "p95", "p99")
 _SPEED = "times the required speed"
 RESOURCE_HEADINGS = (*sizing.RESOURCE_HEADINGS, "busy")
 _BUSY = "busy: at the highest speed that held"
+_CSV = (*sizing.CSV, "busy", "p99_seconds", "lag_p99_seconds")
+_MEASURED = ("statements", "response.p99", "lag.p99")
 _HEADINGS = ("times", "ended", "asked/s", "done/s", "p99", "lag p99", "why")
 
 
@@ -75,7 +77,7 @@ def document(one: SpeedSummary) -> Document:
         lead=list(sizing.behind(verdict)),
         is_answer_last=True,
         made=f"run {one.run.id}, {one.run.started}",
-        data=list(_data(one)),
+        data=[_CSV, *_data(one)],
     )
 
 
@@ -110,12 +112,10 @@ def _rows(one: SpeedSummary) -> list[list[str]]:
 
 def _row(wanted: CaptureRequirement, trial: SpeedTrial) -> list[str]:
     step = trial.step
-    done, p99, lag = (
-        step.value(f"replay.{name}") for name in ("statements", "response.p99", "lag.p99")
-    )
+    done, p99, lag = (step.value(f"replay.{name}") for name in _MEASURED)
     return [
         three(trial.multiple),
-        "void" if trial.void else trial.ended.value,
+        _ended(trial),
         show_count(round(trial.multiple * wanted.rate, 1)),
         "-" if done is None else show_count(round(done, 1)),
         "-" if p99 is None else show_duration(p99),
@@ -124,15 +124,25 @@ def _row(wanted: CaptureRequirement, trial: SpeedTrial) -> list[str]:
     ]
 
 
+def _ended(trial: SpeedTrial) -> str:
+    return "void" if trial.void else trial.ended.value
+
+
 def _data(one: SpeedSummary) -> Iterator[Sequence[object]]:
-    """Yield the rows of the CSV: one for the total, one for each trial, one for each resource."""
-    verdict = one.verdict
-    yield _HEADINGS
-    yield ("" if verdict.multiple is None else verdict.multiple, verdict.fit.value, one.speed.rate,
-           "", "", "", "; ".join(verdict.reasons))  # fmt: skip
-    yield from _rows(one)
-    if verdict.rows:
-        yield from ([], RESOURCE_HEADINGS, *resource_rows(verdict))
+    """Yield the rows of the CSV: one for the total, one for each trial, one for each resource.
+
+    A trial's `required` and `here` are the statements a second that were asked for and done.
+    """
+    verdict, rate = one.verdict, one.speed.rate
+    yield ("total", verdict.fit.value, "1/s", rate, "", *blank(verdict.multiple), "", "",
+           "; ".join(verdict.reasons), "", "", "", "")  # fmt: skip
+    for trial in _trials(one):
+        done, p99, lag = (trial.step.value(f"replay.{name}") for name in _MEASURED)
+        yield ("trial", _ended(trial), "1/s", trial.multiple * rate,
+               *blank(done, trial.multiple), "", "", trial.reason, "", "",
+               *blank(p99, lag))  # fmt: skip
+    for row in verdict.rows:
+        yield (*sizing.resource_data(row), *blank(row.busy), "", "")
 
 
 def _charts(one: SpeedSummary) -> Iterator[Figure]:

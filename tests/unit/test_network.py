@@ -1,0 +1,31 @@
+"""Bytes of the network: those of devices, each once."""
+
+from pathlib import Path
+
+import pytest
+
+from replayer.machine import network
+from replayer.machine.host import Host
+
+DEV = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo
+    lo: 7000     7    0    0    0     0          0         0     7000      7    0    0    0
+  eth0: 1000     7    0    0    0     0          0         0      100      7    0    0    0
+  eth1:  200     7    0    0    0     0          0         0       20      7    0    0    0
+ bond0: 1200     7    0    0    0     0          0         0      120      7    0    0    0
+veth7a1:  300     7    0    0    0     0          0         0       30      7    0    0    0
+"""
+
+
+@pytest.mark.parametrize(("devices", "total"), [(("eth0", "eth1"), (1200, 120)), ((), (2700, 270))])
+def test_what_passes_a_device_counts_once(
+    tmp_path: Path, devices: tuple[str, ...], total: tuple[int, int]
+) -> None:
+    """A bond has it again, and so has a container; in a container there may be no device."""
+    (tmp_path / "proc/net").mkdir(parents=True)
+    (tmp_path / "proc/net/dev").write_text(DEV)
+    for name in devices:
+        (tmp_path / "sys/class/net" / name / "device").mkdir(parents=True)
+
+    assert network.totals(Host(tmp_path)) == total
