@@ -1,6 +1,8 @@
 """The data folders workloads/ and schemas/: find them in a checkout and in an installed package.
 
-Also reads the files that users write there.  Any content is read in bounded time and memory.
+A workload is a TOML file that lists the steps of a run.  An engine is a folder in schemas/ with an
+engine.toml and the SQL files for one database.  This module also reads files that users write, any
+content in bounded time and memory.
 """
 
 import errno
@@ -22,18 +24,24 @@ _MOST_DOTS = 500
 
 
 def folder(kind: str) -> Path:
-    """Return the folder `workloads` or `schemas`: inside the wheel, else in the checkout."""
+    """Return the path of replayer's data folder `kind`, which is `workloads` or `schemas`.
+
+    It is in the installed package, or, if it is not there, in the checkout.
+    """
     inside = _PACKAGE / "_data" / kind
     return inside if inside.is_dir() else _PACKAGE.parent / kind
 
 
 def workloads() -> dict[str, Path]:
-    """Return name -> file of every workload that ships with replayer."""
+    """Return name -> path of its TOML file, for every workload that ships with replayer."""
     return {path.stem: path for path in sorted(folder("workloads").glob("*.toml"))}
 
 
 def own_schemas() -> list[Path]:
-    """Return the user's folders of engines: those that $REPLAYER_SCHEMAS lists, as $PATH does."""
+    """Return the user's folders of engines: the paths in $REPLAYER_SCHEMAS, separated as in $PATH.
+
+    An engine is a folder with the SQL files for one database.
+    """
     own = os.environ.get("REPLAYER_SCHEMAS", "").split(os.pathsep)
     return [Path(name).absolute() for name in own if name]
 
@@ -55,7 +63,8 @@ def useless_schemas() -> str:
 def engines() -> dict[str, Path]:
     """Return name -> folder of every engine: those that ship, and those in $REPLAYER_SCHEMAS.
 
-    An engine in $REPLAYER_SCHEMAS hides one of the same name that ships with replayer.
+    An engine is a folder with an engine.toml and the SQL files for one database.  One in
+    $REPLAYER_SCHEMAS hides one of the same name that ships with replayer.
     """
     folders = [folder("schemas"), *reversed(own_schemas())]
     folders_with_toml = [path.parent for one in folders for path in one.glob("*/engine.toml")]
@@ -122,9 +131,10 @@ def text(path: Path) -> str:
 
 
 def toml(path: Path) -> Mapping[str, Any]:
-    """Return the content of a TOML file; raise Impossible as `text` does, also for bad TOML.
+    """Return the content of a TOML file; raise Impossible if it cannot be read or is not TOML.
 
-    Callers must not change it: all callers that read the same content get the same object.
+    It also raises Impossible for a file that is larger than 256 KiB or not UTF-8.  Callers must not
+    change the result: all callers that read the same content get the same object.
     """
     try:
         return _parse_once(text(path))
@@ -139,7 +149,10 @@ def _parse_once(source: str) -> Mapping[str, Any]:
 
 
 def parse_toml(source: str) -> dict[str, Any]:
-    """Parse a text in TOML; raise ValueError if it is not TOML, or is nested too deeply."""
+    """Return the content of a text in TOML.
+
+    Raises ValueError if it is not TOML, is nested too deeply, or has a line with over 500 dots.
+    """
     for number, line in enumerate(source.splitlines(), 1):
         if line.count(".") > _MOST_DOTS:
             raise ValueError(f"line {number} has more than {_MOST_DOTS} dots")

@@ -4,7 +4,7 @@ ReplayerError           1  failed while running
 ├── Impossible          2  the request cannot be met: bad argument, missing right, wrong machine
 │   └── NotFound        2  an unknown name; the message has the nearest known name
 ├── HostLost            1  a client host or the database's host was lost: the run is partial
-├── Worse               3  `compare --fail-if-worse` found a worse result
+├── Worse               3  --fail-if-worse was given, and something is worse
 └── Skip                -  not a failure: this step cannot be done here; the report shows why
     └── Denied          -  the same, because a right is missing on the database server
 Interrupted           130  Ctrl-C or SIGTERM; not a ReplayerError, so that code which continues
@@ -37,7 +37,7 @@ class Impossible(ReplayerError):
 
 
 class NotFound(Impossible):
-    """A name that does not exist."""
+    """A request with a name that does not exist, such as that of a workload."""
 
 
 class HostLost(ReplayerError):
@@ -95,7 +95,10 @@ def nearest(asked: str, known: Iterable[str]) -> str:
 
 
 def expected(error: BaseException) -> ReplayerError | Interrupted | None:
-    """Return the error to show to the user if a user or a machine can cause `error`, else None."""
+    """Return the error to show to the user if a user or a machine can cause `error`, else None.
+
+    None means that `error` is a defect of replayer.
+    """
     if isinstance(error, ReplayerError | Interrupted):
         return error
     if isinstance(error, OSError) and error.strerror:

@@ -24,12 +24,12 @@ _KEPT = frozenset(
     }
 )
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
-"""The variable for numpy's threads: without it each worker makes one for each processor."""
+"""The environment variable for numpy's threads: without it each worker has one per processor."""
 _given: dict[str, str] = {}
 
 
 def module(name: str) -> list[str]:
-    """Return the command that runs a module of replayer in a new interpreter."""
+    """Return the command, as a list of words, that runs a Python module in a new interpreter."""
     flags = ["-E"] * sys.flags.ignore_environment + ["-s"] * sys.flags.no_user_site
     return [sys.executable, *flags, "-P", "-m", name]
 
@@ -79,10 +79,11 @@ def isolate() -> None:
 
 
 def given() -> dict[str, str]:
-    """Return the variables that `isolate` changed, with the user's values.
+    """Return name -> the user's value of each environment variable that replayer changed.
 
-    A program of the user's gets them.  A variable that the user did not set is empty, which means
-    the same to Python and to OpenBLAS.
+    `isolate` changes them when replayer starts; a program of the user's is started with the values
+    that are returned here.  A variable that the user did not set is "", which means the same to
+    Python and to OpenBLAS.  Returns {} if `isolate` was not called.
     """
     names = {name for name in _given if _given[name] != os.environ.get(name)}
     added = {name: "" for name in (_SAFE, _BLAS_THREADS) if name not in _given}

@@ -42,7 +42,8 @@ class Untrusted(ReplayerError):
 class Note:
     """One thing that was taken: its kind, the details to give it back, and which process took it.
 
-    `owner` is that process as `identity` returns it, or a mark for a lasting note.
+    `path` is the note's file.  `owner` is the process as `BOOT_ID:PID:START_TIME`, or the mark
+    "lasting" if the thing stays taken after its process ends.
     """
 
     path: Path
@@ -64,40 +65,40 @@ class Note:
 
     @property
     def held_elsewhere(self) -> bool:
-        """Return whether a process of another process id namespace has taken it and still runs.
+        """Return whether a process of another pid namespace took the thing, and still runs.
 
-        Such a process, as of another container with the same home, cannot be seen, but it holds the
-        lock of the note. In this namespace the lock proves nothing: a program that a killed process
-        was just starting holds it until it is executed.
+        Such a process, for example in another container with the same folder of notes, cannot be
+        seen from here, but it holds a lock on the note's file. In this namespace the lock proves
+        nothing: a child of a killed process holds it until its exec.
         """
         elsewhere = _of_this_boot(self.owner) and self.space != namespace()
         return elsewhere and _is_locked(self.path)
 
     def drop(self) -> None:
-        """Remove the note, after the thing was given back."""
+        """Remove the note's file and its lock; call this after the thing was given back."""
         self.path.unlink(missing_ok=True)
         if (held := _locked.pop(self.path, None)) is not None:
             os.close(held)
 
     def text(self, name: str) -> str:
-        """Return a detail that is text; raise Untrusted if it is missing or not text."""
+        """Return the detail called `name`; raise Untrusted if it is missing or not text."""
         value = self.details.get(name)
         if not isinstance(value, str):
             raise Untrusted(self, f"its {name} is not text")
         return value
 
     def number(self, name: str) -> int:
-        """Return a detail that is a count (an int >= 0); raise Untrusted if it is not."""
+        """Return the detail called `name`; raise Untrusted if it is not an int of 0 or more."""
         value = self.details.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise Untrusted(self, f"its {name} is not a count")
         return value
 
     def path_of(self, name: str, pattern: re.Pattern[str]) -> Path:
-        """Return a detail that is an absolute path, without a link in it.
+        """Return the detail called `name` as an absolute path, without a link in it.
 
-        Its last name must match `pattern`: a name that replayer makes.  Raises Untrusted for any
-        other path.
+        The path's last name must match `pattern`: a name that replayer makes.  Raises Untrusted for
+        any other path.
         """
         path = Path(self.text(name))
         try:
@@ -110,7 +111,7 @@ class Note:
 
 
 def home() -> Path:
-    """Return replayer's own folder (`place`); make it if it does not exist.
+    """Return the folder for replayer's data, such as /var/lib/replayer; make it if missing.
 
     Raises Impossible if it cannot be made, or if another user could write in it.
     """
@@ -180,6 +181,9 @@ def leave() -> None:
 def take(kind: str, *, lasting: bool = False, **details: Any) -> Note:
     """Write a note that this process is about to take something; the note is on disk on return.
 
+    `kind` names what is taken, such as "cgroup", and `details` are what giving it back needs.  If
+    this process is killed, a later one reads the note and gives the thing back.
+
     A lasting note does not become a leftover when its process ends: only the code that took the
     thing gives it back.
 
@@ -210,7 +214,10 @@ _locked: dict[Path, int] = {}
 
 
 def _lock(taken: trusted_path.Folder, path: Path) -> None:
-    """Lock a note; on a file system without locks it stays unlocked."""
+    """Lock the file `path` of a note, in the folder `taken`, until this process ends.
+
+    On a file system without locks it stays unlocked.
+    """
     fd = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=taken.fd)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
@@ -239,9 +246,11 @@ def _is_locked(path: Path) -> bool:
 
 @contextlib.contextmanager
 def held(kind: str, give_back: Callable[[], object], **details: Any) -> Iterator[None]:
-    """Write a note before the `with` block; after it, call `give_back` and remove the note.
+    """Note that a thing is taken from the machine for the `with` block; then call `give_back`.
 
-    This happens however the block ends.
+    `kind` and `details` are the content of the note, a file from which a later process gives the
+    thing back if this one is killed.  However the block ends, `give_back` is called, and the note
+    is then removed.
     """
     note: Note | None = None
     try:
@@ -256,7 +265,7 @@ def held(kind: str, give_back: Callable[[], object], **details: Any) -> Iterator
 
 
 def remove_file(note: Note, path: Path, beginning: bytes, what: str) -> str:
-    """Remove a leftover file, with its note, and return a sentence about it for the report.
+    """Remove a file that a killed replayer left, and its note; return a sentence about that.
 
     The file must be empty or start with `beginning`.  `what` names the file in the sentence, before
     its path.  Raises Untrusted for any other file, ReplayerError if the file cannot be removed.
@@ -280,7 +289,10 @@ def remove_file(note: Note, path: Path, beginning: bytes, what: str) -> str:
 
 
 def notes(*kinds: str) -> Iterator[Note]:
-    """Yield the notes of these kinds, or of all kinds, that any process has written."""
+    """Yield the notes on things taken from the machine, by any process; by default of all kinds.
+
+    Files in the notes' folder that are not valid notes are skipped.
+    """
     for note, _ in _every():
         if note is not None and (not kinds or note.kind in kinds):
             yield note
@@ -296,7 +308,7 @@ def in_order(notes: Iterable[Note]) -> list[Note]:
 
 
 def left() -> list[Note]:
-    """Return the notes whose process is gone, the newest first.
+    """Return the notes on things whose taker is a process that is gone, the newest first.
 
     The things are given back in this order, because a later change may depend on an earlier one:
     the length of a disk's queue belongs to the I/O scheduler that was set before.
@@ -310,7 +322,7 @@ def unusable() -> Iterator[tuple[Path, str]]:
 
 
 def forget(path: Path) -> None:
-    """Remove a file from the notes' folder."""
+    """Remove a file, such as one that is not a valid note, from the folder of notes."""
     with trusted_path.own(path.parent, _HOME) as taken:
         taken.remove(path.name)
 
@@ -354,7 +366,7 @@ def _note(taken: trusted_path.Folder, name: str) -> tuple[Note | None, tuple[Pat
 
 
 def identity(pid: int) -> str:
-    """Return a string that identifies a process, also after a reboot: boot id, pid, start time.
+    """Return `BOOT_ID:PID:START_TIME`, which identifies a process even after a reboot.
 
     Returns "" if the process is gone or a zombie.
     """
@@ -367,12 +379,12 @@ def identity(pid: int) -> str:
 
 
 def pid_of(owner: str) -> int:
-    """Return the process id in an identity; 0 if the identity is empty."""
+    """Return the process id in an `owner`, `BOOT_ID:PID:START_TIME`; 0 if it is empty."""
     return int(owner.split(":")[1]) if owner else 0
 
 
 def namespace() -> str:
-    """Return the process id namespace of this process, as the kernel names it."""
+    """Return the process id namespace of this process, such as `pid:[4026531836]`."""
     return os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the link's text is not a path
 
 
@@ -381,7 +393,7 @@ def _of_this_boot(owner: str) -> bool:
 
 
 def alive(owner: str) -> bool:
-    """Return whether the process with that identity still runs."""
+    """Return whether the process `owner`, given as `BOOT_ID:PID:START_TIME`, still runs."""
     try:
         return bool(owner) and identity(pid_of(owner)) == owner
     except (IndexError, ValueError):
@@ -389,10 +401,10 @@ def alive(owner: str) -> bool:
 
 
 def at_work(owner: str) -> bool:
-    """Return whether the process with that identity still runs, here or in another container.
+    """Return whether the process `owner` still runs, here or in another container.
 
-    A process of another process id namespace cannot be seen, but holds the locks of its notes, if
-    it has any in this home.
+    `owner` is `BOOT_ID:PID:START_TIME`.  A process of another process id namespace cannot be seen,
+    but it holds the locks of the notes that it has in the same folder for replayer's data.
     """
     if alive(owner):
         return True

@@ -12,7 +12,7 @@ from replayer import signals
 
 
 def load(name: str) -> ModuleType:
-    """Import a module; hold back signals until the import is complete."""
+    """Import a module and return it; hold back signals until the import is complete."""
     # A signal raises an exception.  In the middle of an import, a library's C code may replace
     # that exception by its own error, or ignore it.
     with signals.shield():

@@ -81,7 +81,7 @@ class Cold(Noun):
     why: str = ""
     """The reason if `got` is not `asked`; "" if it is."""
     todo: str = ""
-    """An action that would help."""
+    """An action that would help to reach `asked`; "" if there is none."""
 
     @property
     def resident_share(self) -> float | None:
@@ -106,6 +106,7 @@ class ReadOrigin(StrEnum):
 class Ledger(Noun):
     """The reads per second of one window, by the layer that they came from.
 
+    `riops` are the blocks per second that the server did not find in its own buffers.
     `page_cache_hits = riops - device_read_bytes / block size`, never below 0;
     `ratio = device_reads / riops`.  A layer that could not be counted is None.
     """
@@ -124,10 +125,7 @@ class Ledger(Noun):
 
 
 class Foreign(Noun):
-    """The work of other programs in a window: neither the server's processes nor replayer's.
-
-    A value that could not be counted is None.
-    """
+    """The work in a window of programs other than server and replayer; None: it was not counted."""
 
     cpu_share: float | None = None
     """Share of the time of all processors, from 0 to 1: the busy time less that of the server,
@@ -219,17 +217,15 @@ class Places(Noun):
 class Replayed(Noun):
     """The results of all statements of one fingerprint in a replay, over all its sessions.
 
-    A fingerprint stands for statements that differ only in their values.  A replay has one of these
-    for each, the heaviest first; a comparison of two replays of an archive uses them.  The values
-    are not kept: `text` is the normalised form.
+    A fingerprint stands for statements that differ only in their values.  The values are not kept:
+    `text` is the normalised form.  A replay has one Replayed for each, the heaviest first.
     """
 
     fingerprint: str
     """16 hexadecimal digits: the server's query id, else the hash of the normalised text."""
     text: str
     kind: str
-    """The kind that `replayer show` prints of a capture: select, insert, update, begin, commit,
-    ddl, …"""
+    """The kind of the statements: select, insert, update, begin, commit, ddl, …"""
     planned: int
     """Statements to run: those of the archive that the request of the replay includes."""
     executions: int
@@ -379,7 +375,7 @@ class StackProfile(Noun):
     """
 
     payload: str
-    """Base64 of the zlib-compressed text."""
+    """Base64 of zlib-compressed lines, each with a stack, a blank and its number of samples."""
     samples: int
     """Samples in the window, of processors that were not idle."""
     idle: int = 0
@@ -433,7 +429,7 @@ class Outcome(Noun):
     steady: Steadiness | None = None
     """Steadiness of the step's leading rate; None if it has none."""
     reads: Reads | None = None
-    """None if the reads did not come from the device, or were of several kinds."""
+    """The reads from the device; None if they did not come from it, or were of several kinds."""
     writes: bool = False
     """True if the step itself wrote to the storage."""
     replayed: tuple[Replayed, ...] = Field(default=(), exclude_if=lambda replayed: not replayed)
@@ -458,7 +454,7 @@ class Status(StrEnum):
 
 
 class StepResult(Outcome):
-    """One step of one repeat, with how it ended."""
+    """The result of one step in one repeat; `spec` are the step's keys, `elapsed` its seconds."""
 
     step: str
     name: str
@@ -532,7 +528,7 @@ class Run(Noun):
     """The leading number of each step that was done, as the median of its repeats.  A list of runs
     shows it, so the field stands before `steps`: the list need not read further."""
     writer: str = Field(default="", exclude_if=lambda writer: not writer)
-    """The process that writes the result, as journal.identity returns it; "" if none does now."""
+    """The process that writes the result, as `BOOT_ID:PID:START_TIME`; "" if none does now."""
     resumed: tuple[str, ...] = Field(default=(), exclude_if=lambda stamps: not stamps)
     """The times at which the run was resumed after it had been cut off."""
     host: dict[str, Fact]
@@ -542,7 +538,7 @@ class Run(Noun):
     advice: tuple[Advice, ...] = ()
     control: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     """`cpu.before`, `memory.after`, …: short measurements before and after the run, without disk
-    and database, one value per process, in calibration.py's units; `processes` is the number of
+    and database, one value per process, in bytes per second; `processes` is the number of
     processes.  If before and after differ, the machine changed during the run.  Without `processes`
     all values are from one process, and their noise proves nothing."""
     cluster: dict[str, Fact] = Field(default_factory=dict, exclude_if=lambda cluster: not cluster)

@@ -21,7 +21,8 @@ _KINDS = ("engines.guests", "engines.wires")
 def folders(kind: str) -> list[Path]:
     """Return the user's existing folders for a kind of plug-in, in the order of the search.
 
-    Returns [] for a kind that users cannot add to.
+    The folders are `wires/` (kind `engines.wires`) or `guests/` (`engines.guests`).  Returns [] for
+    a kind that users cannot add to.
     """
     if kind not in _KINDS:
         return []
@@ -60,7 +61,7 @@ def explain(error: BaseException, file: str) -> str:
 def _shared(descriptor: int, folder: Path) -> Iterator[str]:
     """Yield a sentence part for each file or folder in `folder` that another user can change.
 
-    It has the path and the reason.  `descriptor` is that of the open folder.
+    The part has the path and the reason.  `descriptor` is that of the open folder.
     """
     links = os.geteuid() != 0
     for name, _, files, inner in os.fwalk(".", dir_fd=descriptor, follow_symlinks=links):

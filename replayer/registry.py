@@ -85,7 +85,7 @@ def _docstring(path: Path) -> str:
 
 
 def load(kind: str, name: str) -> ModuleType:
-    """Import the plug-in of that name.
+    """Import the plug-in `name` of a kind, such as `steps`, and return its main module.
 
     Raises NotFound, with the nearest name that exists, when there is no such file.
     """
@@ -103,8 +103,8 @@ def plugin(kind: str, name: str) -> Any:
     The Protocol `FACE` of the kind's package lists the members.  A plug-in must have each member
     that is abstract there; for each other member `FACE` has a default.
 
-    Raises NotFound as `load` does.  Raises Impossible if a member is missing or misspelt, or if its
-    parameters differ from those in `FACE`.
+    Raises NotFound if there is no such plug-in.  Raises Impossible if a member is missing or
+    misspelt, or if its parameters differ from those in `FACE`.
     """
     module = load(kind, name)
     face: type = sys.modules[f"replayer.{kind}"].FACE
@@ -217,7 +217,7 @@ def _folders(kind: str) -> list[Path]:
 
 
 def _home(kind: str, name: str) -> Path:
-    """Return the folder in which the plug-in of that name lies."""
+    """Return the folder that contains a plug-in: the user's, or else that of replayer's package."""
     folders = _folders(kind)
     there = (one for one in folders if _file_in(one, kind, name).is_file())
     return next(there, folders[-1])
@@ -238,7 +238,7 @@ def _file_in(folder: Path, kind: str, name: str) -> Path:
 
 
 def _one(kind: str) -> str:
-    """Return the singular of a kind, which is also the name of a main module: `step`."""
+    """Return the singular of a kind of plug-ins, such as `step`: the name of a main module."""
     return _module(kind.rpartition(".")[2][:-1])
 
 

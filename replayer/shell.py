@@ -23,8 +23,8 @@ if os.getppid() != int(sys.argv[1]):
     os._exit(1)
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""Python code that asks the kernel to kill it when its parent is gone (PR_SET_PDEATHSIG), and then
-becomes the wanted program by exec."""
+"""Python code that asks the kernel to kill its process when the parent is gone (PR_SET_PDEATHSIG),
+and then becomes the wanted program by exec."""
 _BOUND_WITH_CHILDREN = """
 import ctypes, os, signal, subprocess, sys
 signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
@@ -39,9 +39,9 @@ if status < 0:
     os.kill(os.getpid(), -status)
 sys.exit(status)
 """
-"""The same for a program that starts others: this code keeps running, and kills its whole process
-group when its parent is gone.  A program that left the group by setsid is not killed.  If a signal
-ends the program, this code ends itself by the same, without a core (PR_SET_DUMPABLE)."""
+"""Python code that runs a program as its child, for a program that starts others.  It kills its
+whole process group when its parent is gone, except a program that left the group by setsid.  If a
+signal ends the program, this code ends itself by the same, without a core (PR_SET_DUMPABLE)."""
 
 
 class User(NamedTuple):
@@ -75,9 +75,10 @@ def run(
 
     The program gets its own session.  So Ctrl-C reaches only replayer, which then stops in order.
     The program reads `stdin` from its current position; the program's `user` needs no right to open
-    that file.  `timeout` is in seconds.  A `bound` program is killed, together with the programs
-    that it started, when the thread that called this function is gone.  Raises ReplayerError, with
-    the last lines of stderr, if the program fails, is missing or takes too long.
+    that file.  `environment` is added to the variables of this process.  `timeout` is in seconds,
+    None for no limit.  A `bound` program is killed, together with the programs that it started,
+    when the thread that called this function is gone.  Raises ReplayerError, with the last lines of
+    stderr, if the program fails, is missing or takes too long.
     """
     command = [str(argument) for argument in arguments]
     bind = [sys.executable, "-I", "-S", "-c", _BOUND_WITH_CHILDREN, str(os.getpid())]
@@ -130,7 +131,8 @@ def start(
 ) -> Conversation:
     """Start a program that runs in parallel with replayer, in its own session; return it.
 
-    Its output is appended to the file `output`, a path or a descriptor.  It inherits only the
+    Its stdout and stderr are appended to the file `output`, a path or a descriptor; None discards
+    them.  `environment` is added to the variables of this process.  The program inherits only the
     descriptors in `passed`.  A `bound` program must be named by its path; the kernel kills it when
     the thread that started it is gone.  Raises ReplayerError if it cannot be started.
     """
@@ -164,10 +166,12 @@ def running(
     bound: bool = False,
     patience: float,
 ) -> Iterator[Conversation]:
-    """Start a program as `start` does, and end it with the `with` block if it still runs then.
+    """Run a program in parallel with the `with` block; end it with the block if it still runs.
 
-    It gets SIGTERM, and SIGKILL if it has not ended `patience` seconds later.  A signal that
-    reaches replayer while the program starts does not leave it running.
+    Its stdout and stderr are appended to `output`, a path or a descriptor.  The kernel kills a
+    `bound` program when the thread that started it is gone.  At the end of the block the program
+    gets SIGTERM, and SIGKILL if it has not ended `patience` seconds later.  A signal that reaches
+    replayer while the program starts does not leave it running.
     """
     process = None
     try:
@@ -189,8 +193,9 @@ def printed(
 ) -> Iterator[IO[str]]:
     """Run a program and yield its stdout as a text file, while the program runs.
 
-    The end of the `with` block kills the program if it still runs.  Raises ReplayerError as `run`
-    does; a failure or a timeout is raised only at the end of the block.
+    The end of the `with` block kills the program if it still runs.  `environment` is added to the
+    variables of this process.  Raises ReplayerError if the program cannot be started, and, at the
+    end of the block, if it failed or did not end within `timeout` seconds.
     """
     command = [str(argument) for argument in arguments]
     with tempfile.TemporaryFile() as errors:

@@ -66,7 +66,7 @@ def _install() -> None:
 
 @contextlib.contextmanager
 def limited(seconds: float | None) -> Iterator[None]:
-    """Interrupt the `with` block after that many seconds; never if `seconds` is None."""
+    """Raise Interrupted in the `with` block after `seconds` (by SIGALRM); never if it is None."""
     if seconds is None:
         yield
         return
@@ -171,10 +171,11 @@ def _end_at_once() -> None:
 
 
 def _swallowed(unraisable: "UnraisableHookArgs") -> None:
-    """Send a signal again if Python dropped its Interrupted.
+    """Send a signal again if Python dropped the Interrupted that it raised.
 
-    A signal may arrive while a finaliser or a callback of a weak reference runs.  Python only
-    prints what these raise: the run would go on, and ignore the request to stop.
+    This is a hook for sys.unraisablehook.  A signal may arrive while a finaliser or a callback of a
+    weak reference runs.  Python only prints what these raise: the run would go on, and ignore the
+    request to stop.
     """
     number = _state["raised"]
     if not number or not isinstance(unraisable.exc_value, Interrupted):

@@ -38,7 +38,7 @@ _ALL_USERS = (0, 0, (1 << 32) - 1)
 
 
 class Folder:
-    """An open folder; all its methods work below its descriptor.
+    """An open folder; its methods use names in this folder, relative to its descriptor.
 
     `path` is the path that the caller gave.  `swappable` describes how another user could replace
     the folder, or replace what is made in it; "" if no other user can.
@@ -64,7 +64,7 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Close the folder's descriptor."""
         os.close(self.fd)
 
     def shared(self) -> str:
@@ -86,7 +86,7 @@ class Folder:
         return inner
 
     def make(self, name: str, mode: int, owner: User | None = None) -> None:
-        """Make a folder, give it to its owner and set its mode, whatever the umask is."""
+        """Make a folder in this one, with exactly this mode; without `owner` it is this user's."""
         os.mkdir(name, 0o700, dir_fd=self.fd)
         with self.below(name) as made:
             if owner is not None:
@@ -94,7 +94,10 @@ class Folder:
             os.fchmod(made.fd, mode)
 
     def create(self, name: str, mode: int = 0o644, owner: User | None = None) -> int:
-        """Create a file, and return its descriptor for writing; raise OSError if it exists."""
+        """Create a file in this folder; return its descriptor, to read and write.
+
+        Without `owner` it belongs to this user.  Raises OSError if the name exists already.
+        """
         fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=self.fd)
         if owner is not None:
             os.fchown(fd, owner.uid, owner.gid)
@@ -275,7 +278,11 @@ def open_to_write(path: Path) -> int:
 
 
 def _emptied(folder: Folder, path: Path) -> int:
-    """Open an existing file, check that it is safe, and empty it."""
+    """Open an existing file, empty it, and return its descriptor for writing.
+
+    Raises Impossible if it is not a regular file with one hard link, or if it belongs to another
+    user than the folder's owner and this user.
+    """
     try:
         fd = os.open(path.name, os.O_WRONLY | _FILE, dir_fd=folder.fd)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Installed kernels: find the one that each kernel named in a plan of boots stands for."""
+"""Installed kernels: find the one that fits each kernel named in a plan of boots."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KernelEntry(NamedTuple):
 
 
 def release_of(image: str) -> str:
-    """Return the release in the name of a kernel's file, "" if it has none."""
+    """Return the release in the name of a kernel's file, such as `6.12.9`; "" if it has none."""
     named = _IMAGE.fullmatch(image)
     return named[1] if named else ""
 

@@ -32,7 +32,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,200}")
 
 
 def answer(system: System) -> None:
-    """Read the request, do it, and print the answer: its result, or an error."""
+    """Read a request from stdin, do it, and print the answer: its result, or an error.
+
+    If the result has a command to restart the machine, it is run after that.
+    """
     try:
         request = json.loads(sys.stdin.readline())
         reply = _VERBS[request["verb"]](system, request)
@@ -125,7 +128,7 @@ def _runs(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _give(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Store runs that the driver sends, unless they are here.
+    """Store the runs in the request, except those that this machine has already.
 
     They are from an earlier installation of this machine, whose disk was erased since.
     """
@@ -171,9 +174,9 @@ _VERBS = {
 
 @contextlib.contextmanager
 def _opened(request: Mapping[str, Any], *, make: bool = False) -> Iterator[trusted_path.Folder]:
-    """Open the folder in which this machine keeps a plan that another machine drives.
+    """Open the folder of the plan that `request` names during the `with` block.
 
-    With `make` the folder is made if it does not exist.
+    Another machine drives this plan. With `make` the folder is made if it does not exist.
     """
     name = _checked(request["plan"])
     with state.opened(make=make) as folder:

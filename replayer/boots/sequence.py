@@ -1,8 +1,8 @@
 """The next action after a boot: pure functions of the saved state and of the facts about the boot.
 
-A boot into the chosen kernel is one turn of the plan. Any other boot is a failure with a reason.
-The plan ends after three failures, or after two boots into a kernel that was not chosen. Such an
-error does not go away by itself, and a machine that restarts for ever is of no use.
+A boot into the chosen kernel is one turn of a plan of boots. Any other boot is a failure with a
+reason. The plan ends after three failures, or after two boots into a kernel that was not chosen.
+Such an error does not go away by itself, and a machine that restarts for ever is of no use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ WRONG = 2
 
 
 class BootObservation(NamedTuple):
-    """The facts that are read after a start of the machine."""
+    """The facts that are read after a start of the machine.
+
+    `boot` is the id of the boot, `release` the kernel that runs, and `now` the time as ISO 8601.
+    """
 
     boot: str
     release: str
@@ -32,23 +35,23 @@ class BootObservation(NamedTuple):
     default: str
     """The release that ran when the plan was started."""
     missing: str
-    """Why the turn cannot be done although the right kernel runs, "" if it can."""
+    """Why the boot's run cannot be done although the right kernel runs, "" if it can."""
     now: str
     lacking: tuple[str, ...] = ()
     """Words of the due boot that are not on the kernel's command line."""
 
 
 class Move(Enum):
-    """The next action of the service."""
+    """The next action after a boot of a plan."""
 
     WORK = "do the due step"
     CHOOSE = "choose the next kernel, and restart"
 
 
 def arrived(state: BootsState, seen: BootObservation) -> tuple[BootsState, Move]:
-    """Return the state after a boot, and the next action.
+    """Return the state of the plan after a boot with the facts `seen`, and the next action.
 
-    The state then has the boot's outcome, unless the next action is to do its run.
+    The state has the boot's outcome, unless the next action is to do the boot's run.
     """
     last = state.last
     if last is None or last.outcome not in {"asked", "working"}:
@@ -85,12 +88,12 @@ def ended(state: BootsState, outcome: Outcome, reason: str, now: str) -> BootsSt
 
 
 def closed(state: BootsState, phase: str, reason: str) -> BootsState:
-    """Return the state of a plan that is over; `phase` is `done` or `stopped`."""
+    """Return the state with the end of the plan: the phase `done` or `stopped`, and the reason."""
     return state.model_copy(update={"phase": phase, "reason": reason})
 
 
 def enough(state: BootsState) -> str:
-    """Return why the plan must stop, "" if it may go on.
+    """Return why the plan must stop because of failed boots, "" if it may go on.
 
     It must stop after FAILURES boots that failed, or after WRONG boots into a wrong kernel.
     """

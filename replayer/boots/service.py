@@ -1,4 +1,4 @@
-"""The service's work after each boot: judge the boot, do the due step, start the next kernel."""
+"""The work after each boot of a plan: judge the boot, do its run, start the next kernel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,11 @@ _NEXT_SECONDS = 1200.0
 
 
 def run_service(system: System) -> None:
-    """Continue the started plan; remove the service if no plan was started."""
+    """Do what is due in this boot of the started plan of boots, then restart or end the plan.
+
+    If no plan was started, the service is removed. Raises Busy if another replayer works on the
+    plan. If the plan's state cannot be trusted, removes the service and raises Impossible.
+    """
     try:
         with state.opened() as inner:
             with state.locked(inner):
@@ -114,7 +118,7 @@ def missing_words(system: System, kernel: str) -> tuple[str, ...]:
 
 
 def booted_as_chosen(system: System, way: BootLoader, release: str) -> bool | None:
-    """Return whether this boot was chosen for the kernel `release`; None if that is unknown."""
+    """Return whether this boot followed the choice of the kernel `release`; None if unknown."""
     with contextlib.suppress(ReplayerError):
         entries = [entry for entry in way.entries(system) if entry.release == release]
         return way.booted_as_chosen(system, (entries or [KernelEntry(release, "")])[0])
@@ -147,14 +151,17 @@ def digest(plan: Path) -> str:
 
 @dataclass(frozen=True)
 class _ThisMachine:
-    """The machine on which this process runs, for the loop in `turns`: a BootedMachine."""
+    """The machine on which this process runs, with the methods of `BootedMachine`.
+
+    `inner` is the open folder of the plan's state.
+    """
 
     system: System
     inner: Folder
     title: str = ""
 
     def save(self, current: BootsState) -> BootsState:
-        """Save the state for the process that the next boot starts."""
+        """Save the plan's state for the process that the next boot starts, and return it."""
         return state.save(self.inner, current)
 
     def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
@@ -205,7 +212,7 @@ class _ThisMachine:
 
 
 def settle(system: System) -> None:
-    """Wait until the machine has started its services, which would disturb the measurement."""
+    """Wait at most 300 s until systemd has started all services: they disturb a measurement."""
     if system.systemd:
         # The command fails if one service failed, but such a machine has settled too.
         with contextlib.suppress(ReplayerError):
@@ -220,10 +227,10 @@ def performed(
     *,
     left: Callable[[], bool] = lambda: False,
 ) -> str:
-    """Run the command of the due step to its end, or until `left()` is true; return why it failed.
+    """Run `command`, which makes this boot's run, to its end; return why it failed, or "".
 
-    Returns "" if it did not fail. `turn` is the number of the boot in the plan. The output of the
-    command is kept in the folder `inner`; `folder` is its working folder.
+    It is ended early when `left()` is true. `turn` is the number of the boot in the plan. The
+    command's output is kept in the folder `inner`; `folder` is its working folder.
     """
     output = inner.path / f"turn-{turn}.txt"
     inner.forget(output.name)
@@ -256,10 +263,10 @@ def _spacious(inner: Folder, current: BootsState) -> None:
 
 
 def chosen(system: System, inner: Folder, current: BootsState) -> BootsState:
-    """Choose the plan's next kernel for one boot and save that; end the plan after its last turn.
+    """Choose the plan's next kernel for one boot and save that; end the plan after its last boot.
 
-    Returns the new state. Raises Stop if the plan has failed too often, or if the kernel cannot be
-    chosen.
+    `inner` is the folder of the state. Returns the new state. Raises Stop if the plan has
+    failed too often, or if the kernel cannot be chosen.
     """
     say = functools.partial(state.say, inner)
     after = turns.choose_next(_ThisMachine(system, inner), current, system.boot, say)
@@ -290,10 +297,10 @@ def _done(current: BootsState) -> int:
 
 
 def choose(system: System, way: BootLoader, release: str, arguments: str) -> None:
-    """Choose a kernel for the next boot only.
+    """Choose the kernel `release` for the next boot only, by the boot loader `way`.
 
-    Raises ReplayerError if the kernel is not installed, if the boot loader does not show the
-    choice, or if the choice changed the default.
+    `arguments` is the kernel's command line. Raises ReplayerError if the kernel is not installed,
+    if the boot loader does not show the choice, or if the choice changed the default.
     """
     entries = [entry for entry in way.entries(system) if entry.release == release]
     if not entries:
@@ -308,7 +315,7 @@ def choose(system: System, way: BootLoader, release: str, arguments: str) -> Non
 
 
 def restart(system: System, inner: Folder, current: BootsState) -> None:
-    """Restart the machine into the kernel that is chosen; end the plan if that fails."""
+    """Restart the machine into the chosen kernel; if that fails, end the plan as `stopped`."""
     try:
         way = loaders.load(current.way)
         system.call(*(way.RESTART if system.systemd else plain(system)))

@@ -32,7 +32,7 @@ class Intent:
     """A checked plan that this machine can do by itself, with all that its start needs.
 
     `way` is the name of the boot loader, `left` the number of boots that are left, and `then` the
-    user's command for the end of the plan.
+    user's command for the end of the plan. Each boot waits until `mounts`, mount points, are there.
     """
 
     system: System
@@ -46,7 +46,10 @@ class Intent:
     then: str
 
     def lines(self, time: str) -> Iterator[str]:
-        """Yield lines that describe what will be done; `time` is a sentence about the duration."""
+        """Yield lines that describe to the user what the plan will do.
+
+        `time` is a sentence about the duration.
+        """
         way = loaders.load(self.way)
         names = [
             kernel if kernel.startswith(entry.release) else f"{kernel} ({entry.release})"
@@ -89,11 +92,11 @@ class Intent:
 def intent(
     system: System, plan: Path, *, way: str, then: str, folders: Sequence[Path] = ()
 ) -> Intent:
-    """Return what a start of the plan will do; raise Impossible if the plan cannot be started.
+    """Check the plan of boots in the file `plan`, and return all that its start needs.
 
     `way` is the name of the boot loader, "" to choose it here. `then` is the user's command for the
     end of the plan. `folders` are named in the plan's arguments: each boot waits until their disks
-    are mounted.
+    are mounted. Raises Impossible if the plan cannot be started on this machine.
     """
     permit(system)
     path = trusted_path.real(plan)
@@ -125,7 +128,7 @@ def _boots_left(system: System, schedule: BootSchedule, path: Path) -> int:
 
 
 def _own_folders() -> tuple[Path, ...]:
-    """Return the folders that replayer itself needs: its code, its environment and its Python."""
+    """Return paths of replayer's code, of its environment and of its Python."""
     return Path(__file__), Path(sys.executable), Path(os.path.realpath(sys.executable))
 
 
@@ -156,9 +159,9 @@ def permit(system: System) -> None:
 
 
 def _trusted(path: Path) -> BootSchedule:
-    """Return the plan; raise Impossible if another user can change its file.
+    """Return the plan in the file `path`; raise Impossible if another user can change this file.
 
-    As long as the plan runs, its file decides what root does.
+    As long as the plan runs, the file decides what root does.
     """
     with trusted_path.steady(path.parent, "the plan's folder") as folder:
         mode = folder.mode(path.name)
@@ -202,9 +205,9 @@ def installed(system: System, schedule: BootSchedule, name: str) -> dict[str, Ke
 
 
 def start(intended: Intent) -> None:
-    """Begin the plan: save its state, make the service, choose the first kernel and restart.
+    """Begin a plan of boots: save its state, make the service, choose a kernel and restart.
 
-    Raises ReplayerError if the plan ended at once.
+    Raises ReplayerError if the plan ended at once, as after an error in the choice of the kernel.
     """
     system = intended.system
     current = _state(intended)

@@ -52,7 +52,7 @@ _KINDS: Mapping[str, type] = {
 
 
 class NoAnswer(ReplayerError):
-    """The other machine does not answer now."""
+    """The error that is raised if the other machine does not answer now."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,11 @@ class RemoteMachine:
     host: str
 
     def ask(self, verb: str, *, patience: float | None = _ANSWER_SECONDS, **request: Any) -> Any:
-        """Send the request `verb` with its values to the machine, and return the answer.
+        """Send a request, such as the `verb` `look`, to the machine; return its answer, a dict.
 
-        `patience` is the number of seconds to wait; None waits without end. Raises ReplayerError
-        with the machine's own error, and NoAnswer if no answer comes.
+        `request` are the request's values. `patience` is the number of seconds to wait; None waits
+        without end. Raises ReplayerError with the machine's own error, and NoAnswer if no answer
+        comes.
         """
         command = ssh.remote("boots remote", VARIABLE)
         process = shell.converse([*ssh.words(), *_ALIVE, "--", self.host, command])
@@ -120,9 +121,9 @@ def _last_words(process: shell.Conversation) -> str:
 
 @dataclass(frozen=True)
 class BootDriver:
-    """A plan on this machine, and the other machine that does it; for the loop in `turns`.
+    """A plan of boots on this machine, and the other `machine` that restarts for it.
 
-    It is a BootedMachine. `then` is the user's command for the end of the plan.
+    It has the methods of `BootedMachine`. `then` is the user's command for the end of the plan.
     """
 
     machine: RemoteMachine
@@ -134,7 +135,7 @@ class BootDriver:
 
     @functools.cached_property
     def name(self) -> str:
-        """Return the name of the plan's folder on the machine.
+        """Return the name of the plan's folder on the other machine.
 
         It has a digest of the plan, because two plans may have the same file name. It stays the
         same if the plan's file is edited while the machine does the plan.
@@ -143,9 +144,9 @@ class BootDriver:
         return f"driven-{digest[:16]}"
 
     def begin(self, way: str) -> Any:
-        """Send the plan to the machine, and return the facts that the machine answers.
+        """Send the plan to the other machine, and return its answer, a dict of facts about it.
 
-        `way` is the name of the boot loader to use, "" for the machine's choice. The answer has the
+        `way` is the name of the boot loader to use, "" for the machine's choice. The facts are the
         loader, its default entry and the kernels. Raises ReplayerError if the machine cannot do the
         plan.
         """
@@ -158,7 +159,7 @@ class BootDriver:
         )
 
     def lines(self, answer: Mapping[str, Any], left: int, time: str) -> Iterator[str]:
-        """Yield lines that describe what will be done.
+        """Yield lines that describe to the user what the plan will do.
 
         `answer` is the answer of `begin`, `left` the number of boots that are left, and `time` a
         sentence about the duration.
@@ -180,9 +181,9 @@ class BootDriver:
             )
 
     def follow(self, answer: Mapping[str, Any], say: Callable[[str], None]) -> BootsState:
-        """Do the plan to its end, printing a line for each event; return the last state.
+        """Do the plan to its end; return its last state, with the reason if an error ended it.
 
-        `answer` is the answer of `begin`. An error ends the plan: the state then has its reason.
+        `answer` is the answer of `begin`. `say` is called with a line of text for each event.
         """
         current = self._state(answer)
         self._give()
@@ -205,7 +206,7 @@ class BootDriver:
 
     @property
     def title(self) -> str:
-        """Return the machine's name for messages."""
+        """Return the other machine's host name for messages."""
         return self.machine.host
 
     def save(self, current: BootsState) -> BootsState:
@@ -213,7 +214,7 @@ class BootDriver:
         return current
 
     def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
-        """Fetch new runs, and return the next turn (one boot of the plan); None after the last.
+        """Fetch new runs, and return the next turn, one boot of the plan; None after the last.
 
         It is a tuple: number of the turn, kernel as the plan names it, installed release.
         """
@@ -225,7 +226,7 @@ class BootDriver:
         return self._finished()
 
     def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
-        """Let the machine choose a kernel for one boot; the machine restarts after its answer."""
+        """Let the other machine choose the kernel of `attempt` for one boot, and then restart."""
         self.machine.ask("choose", way=current.way, release=attempt.release, arguments=arguments)
 
     def _returned(self, current: BootsState) -> BootObservation:
@@ -270,7 +271,7 @@ class BootDriver:
         )
 
     def do_step(self, current: BootsState) -> str:
-        """Let the machine do the due step, and fetch its run; return why it failed, or ""."""
+        """Let the other machine do this boot's run, and fetch it; return why it failed, or ""."""
         assert current.last is not None
         try:
             answer = self.machine.ask("step", plan=self.name, turn=current.last.turn, patience=None)
@@ -306,14 +307,14 @@ class BootDriver:
         return sorted(boot_plan.folder(self.plan).glob("*.json"))
 
     def _give(self) -> None:
-        """Send the machine all runs that are here: a machine that was installed anew has none."""
+        """Send the other machine all runs of the plan: if it was installed anew, it has none."""
         for path in self._known():
             if _RUN.fullmatch(path.name):
                 text = path.read_text(encoding="utf-8")
                 self.machine.ask("give", plan=self.name, runs={path.name: text})
 
     def _fetch(self) -> None:
-        """Copy the machine's new runs into the plan's folder.
+        """Copy the other machine's new runs into the folder of the plan's runs here.
 
         Each file is written completely or not at all.
         """
@@ -372,10 +373,11 @@ class BootDriver:
 def of(
     host: str, plan: Path, schedule: BootSchedule, words: Sequence[str], then: str
 ) -> BootDriver:
-    """Return the driver of a plan; raise Impossible for a host that ssh would read as an option.
+    """Return the driver of the plan file `plan`, which is to be done on `host`.
 
     `words` may name files of the plan's workload; those in the plan's folder are sent along. `then`
-    is the user's command for the end of the plan.
+    is the user's command for the end of the plan. Raises Impossible for a host that ssh would read
+    as an option.
     """
     if not re.fullmatch(r"[A-Za-z0-9_][^\s]*", host):
         raise Impossible(f"{host!r} is not a host for ssh")

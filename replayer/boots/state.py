@@ -31,11 +31,15 @@ Outcome = Literal["asked", "working", "done", "failed", "wrong", "cut"]
 
 
 class Busy(Impossible):
-    """Another replayer works on the started plan."""
+    """The error that is raised if another replayer works on the started plan of boots."""
 
 
 class Attempt(Noun):
-    """One boot: the kernel that was asked for, the kernel that came up, and the outcome."""
+    """One boot: the kernel that was asked for, the kernel that came up, and the outcome.
+
+    `turn` is the number of the boot in the plan, from 1. `asked` and `ended` are times as `now`
+    returns them. `reason` is why the boot failed, "" if it did not. Strings are "" until known.
+    """
 
     turn: int
     kernel: str
@@ -90,7 +94,7 @@ class BootsState(Noun):
         return self.attempts[-1] if self.attempts else None
 
     def failures(self) -> int:
-        """Return how many boots failed, were cut short, or started a wrong kernel."""
+        """Return how many boots of the plan failed, were cut short, or started a wrong kernel."""
         return sum(one.outcome in {"failed", "wrong", "cut"} for one in self.attempts)
 
 
@@ -106,7 +110,7 @@ def folder() -> Path:
 
 @contextlib.contextmanager
 def opened(*, make: bool = False) -> Iterator[trusted_path.Folder]:
-    """Open the folder of started plans.
+    """Open the folder of started plans during the `with` block; `make` makes it if it is missing.
 
     Raises NotFound if there is none, and Impossible if another user can write in it.
     """
@@ -163,7 +167,7 @@ def _who(inner: trusted_path.Folder) -> str:
 
 
 def load(inner: trusted_path.Folder) -> BootsState:
-    """Return the saved state.
+    """Return the state that `save` wrote into the folder `inner`.
 
     Raises NotFound if there is none, Impossible if it is damaged or belongs to another user.
     """
@@ -186,9 +190,9 @@ _STOP = ": `replayer boots stop` takes back what a plan took"
 
 
 def save(inner: trusted_path.Folder, state: BootsState) -> BootsState:
-    """Write the state to its file, completely or not at all, and return it.
+    """Write the state to its file in the folder `inner`, completely or not at all; return it.
 
-    It is on the disk when the function returns.
+    The file is on the disk when the function returns.
     """
     inner.replace(_STATE, state.model_dump_json(indent=1) + "\n", _OWNER_ONLY)
     os.fsync(inner.fd)
@@ -196,7 +200,7 @@ def save(inner: trusted_path.Folder, state: BootsState) -> BootsState:
 
 
 def say(inner: trusted_path.Folder, words: str) -> None:
-    """Append a line to the log, and print it, so that the system's log has it too."""
+    """Append the time and `words` as a line to the plan's log; print it for the system's log."""
     line = f"{now()} {words}"
     print(line, flush=True)  # noqa: T201 - a unit's output
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -215,7 +219,7 @@ def log(inner: trusted_path.Folder) -> str:
 
 
 def begin_log(inner: trusted_path.Folder) -> None:
-    """Remove the log and the outputs of earlier plans."""
+    """Remove the log of an earlier plan, and the output files of its runs."""
     for name in inner.names():
         if name == LOG or name.startswith("turn-"):
             inner.forget(name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT = "REPLAYER_BOOTS_ROOT"
-"""The environment variable that names another root than /."""
+"""The environment variable with the machine's root folder, for tests; / if it is not set."""
 _FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 _SECONDS = 120.0
 _MANAGER = "run/systemd/system"

@@ -74,7 +74,11 @@ setsid {command} </dev/null >/dev/null 2>&1 &
 
 
 def check(system: System) -> None:
-    """Raise Impossible if no service can be made, or if its file exists and is not replayer's."""
+    """Raise Impossible if the service that continues a plan of boots cannot be made.
+
+    Reasons are that neither systemd nor init scripts start services here, or that a file of the
+    service's name exists that replayer did not make.
+    """
     folder, name = _place(system)
     with trusted_path.own(system.path(folder), "the folder") as inner:
         if inner.mode(name) and not _ours(inner, name):
@@ -82,10 +86,11 @@ def check(system: System) -> None:
 
 
 def install(system: System, plan: str, command: Sequence[str], mounts: Sequence[str] = ()) -> None:
-    """Make the service that continues the plan, and let each boot start it.
+    """Make the service that continues a plan of boots, and let each boot start it.
 
-    `command` starts replayer. With systemd the service waits for the mount points `mounts`. Raises
-    Impossible as `check` does, and ReplayerError if systemctl fails; the service is then removed.
+    `plan` is the path of the plan's file, and `command` the command that continues the plan. With
+    systemd the service waits for the mount points `mounts`. Raises Impossible as `check` does, and
+    ReplayerError if systemctl fails; the service is then removed.
     """
     check(system)
     folder, name = _place(system)
@@ -107,7 +112,10 @@ def install(system: System, plan: str, command: Sequence[str], mounts: Sequence[
 
 
 def remove(system: System) -> None:
-    """Remove the service if replayer made it, and drop the notes of it in the journal."""
+    """Remove the service that continues a plan of boots, and its notes in the journal.
+
+    A service that replayer did not make stays.
+    """
     with signals.shield():
         for folder, name in ((_UNITS, _SERVICE), (_SCRIPTS, NAME)):
             with contextlib.suppress(FileNotFoundError):
@@ -123,7 +131,7 @@ def remove(system: System) -> None:
 
 
 def installed(system: System) -> bool:
-    """Return whether the service exists and was made by replayer."""
+    """Return whether a service that continues a plan of boots exists and replayer made it."""
     for folder, name in ((_UNITS, _SERVICE), (_SCRIPTS, NAME)):
         with (
             contextlib.suppress(FileNotFoundError),

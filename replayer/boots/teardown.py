@@ -1,4 +1,4 @@
-"""The end of a plan: give back everything that was taken from the machine, and report it."""
+"""The end of a plan of boots: give back all that was taken from the machine, and report it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def end(
 ) -> BootsState:
     """End the plan: restore the machine, save the state, and put the log next to the runs.
 
-    `phase` and `reason` describe the end. Returns the last state.
+    `inner` is the folder of the state. `phase` and `reason` describe the end. Returns the plan's
+    last state.
     """
     remarks = [reason] if reason else []
     last = current.last
@@ -74,16 +75,19 @@ def _given_back(system: System, current: BootsState) -> list[str]:
 
 
 def restarts(system: System, current: BootsState) -> bool:
-    """Return whether the plan is done and the machine still runs a kernel that the plan started.
+    """Return whether the machine must restart into its default kernel at the end of the plan.
 
-    The machine must then restart into its default kernel.
+    It must if the plan is done and the running kernel was started by the plan.
     """
     chosen = {attempt.boot for attempt in current.attempts}
     return current.phase == "done" and system.boot in chosen
 
 
 def then(system: System, inner: trusted_path.Folder, current: BootsState) -> None:
-    """Run the user's command for the end of the plan, if there is one; log its failure."""
+    """Run the user's command for the end of the plan, if there is one; log a failure of it.
+
+    Environment variables give the command the plan, its outcome, and the path of the log.
+    """
     if not current.then:
         return
     again = "1" if restarts(system, current) else ""
@@ -95,9 +99,9 @@ def then(system: System, inner: trusted_path.Folder, current: BootsState) -> Non
 
 
 def then_here(current: BootsState) -> None:
-    """Run the user's command for the end of a plan that was driven from here.
+    """Run the user's command for the end of a plan that restarted another machine by ssh.
 
-    Raises ReplayerError if it fails.
+    Nothing is done if there is no command. Raises ReplayerError if the command fails.
     """
     if current.then:
         _run_then(current)
@@ -116,7 +120,7 @@ def _run_then(current: BootsState, **variables: str) -> None:
 
 
 def stop(system: System) -> str:
-    """Stop the started plan, and return a sentence on what was done.
+    """Stop the started plan of boots, and return a sentence on what was done.
 
     Raises NotFound if no plan was started.
     """
@@ -170,7 +174,7 @@ def _interrupt(inner: trusted_path.Folder) -> None:
 
 
 def _leave_log(inner: trusted_path.Folder, current: BootsState) -> None:
-    """Put the log next to the runs; if their disk is gone or full, it stays where it is."""
+    """Copy the plan's log next to its runs; do nothing if their disk is gone or full."""
     with (
         contextlib.suppress(OSError, ReplayerError),
         trusted_path.steady(boot_plan.folder(Path(current.plan)), "the folder") as runs,

@@ -1,4 +1,4 @@
-"""The one loop of a plan of boots: choose the next kernel; after the boot judge it and do its step.
+"""The one loop of a plan of boots: choose the next kernel; after the boot judge it and do its run.
 
 The machine is this one (`service`), where each boot starts a new process, or another one that is
 driven by ssh (`ssh_driver`).
@@ -36,7 +36,7 @@ class BootedMachine(Protocol):
         ...
 
     def save(self, current: BootsState) -> BootsState:
-        """Save the state if the next boot ends this process, and return the state."""
+        """Save the plan's state if the next boot ends this process; return the state."""
         ...
 
     def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
@@ -64,8 +64,9 @@ def choose_next(
 ) -> BootsState | None:
     """Choose the plan's next kernel for one boot; return the state with the new attempt.
 
-    Returns None after the last turn.  `boot` is the id of the boot that runs now.  Raises Stop if
-    the plan has failed too often.
+    Returns None after the last boot of the plan.  `boot` is the id of the boot that runs now.
+    `say` is called with a line of text about the choice.  Raises Stop if the plan has failed too
+    often.
     """
     enough = sequence.enough(current)
     if enough:
@@ -90,7 +91,7 @@ def judge(
 ) -> BootsState:
     """Judge a boot by the facts in `seen`, and do its run if the right kernel runs.
 
-    Returns the state with the outcome.
+    Returns the state with the outcome.  `say` is called with a line of text for each event.
     """
     current, move = sequence.arrived(current, seen)
     machine.save(current)

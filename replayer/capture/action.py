@@ -1,4 +1,4 @@
-"""Actions of clients, and the facts known about their statements and sessions.
+"""Actions of a database's clients, as a log has them, and facts on their statements and sessions.
 
 A text, a parameter or a name is what the client sent.  Bytes that are not UTF-8 become lone
 surrogates, as with `bytes.decode("utf-8", "surrogateescape")`; encode them in the same way.
@@ -69,7 +69,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class LoggedStatement:
-    """A text that a client sent, and its fingerprint."""
+    """An SQL text that a client sent, and its fingerprint (its form without values)."""
 
     text: str
     fingerprint: Fingerprint
@@ -90,11 +90,12 @@ class LoggedSession:
 
 
 class CommitPlace(NamedTuple):
-    """The place of an action in the commit order; a number is UNKNOWN if the action has none.
+    """The place of an action in the commit order; a number is UNKNOWN (-1) if it has none.
 
-    The commit order is the order in which the source ended its transactions and changed its
-    tables.  A replay can keep it.  Each number refers only to actions that ended earlier in the
-    source.  So sessions that wait for those actions never wait for each other in a circle.
+    The commit order is the order in which the source (the captured server) ended its transactions
+    and changed its tables.  A replay can keep it.  Each number refers only to actions that ended
+    earlier in the source.  So sessions that wait for those actions never wait for each other in a
+    circle.
     """
 
     needs: int = UNKNOWN
@@ -105,7 +106,10 @@ class CommitPlace(NamedTuple):
     ends: int = UNKNOWN
     """Rank of the transaction that ends with this action."""
     chain: int = UNKNOWN
-    """Number of the chain: all actions that change the same table; 0 for unknown tables."""
+    """Number of the chain, which is all actions that change the same table.
+
+    The actions that change unknown tables are the chain 0.
+    """
     turn: int = UNKNOWN
     """Number of actions of the same chain that ended before this one."""
 

@@ -114,7 +114,7 @@ _NEAR = 120
 
 
 class Anonymiser:
-    """A callable object that replaces values; it replaces equal values by equal values."""
+    """A function object that replaces the values in an action; equal values stay equal."""
 
     def __init__(self, engine: str = "postgres") -> None:
         self._dialect = language_of(engine)
@@ -159,7 +159,7 @@ class Anonymiser:
         return SCAN[self._dialect].sub(replaced, text)
 
     def value(self, value: str) -> str:
-        """Return the replacement of a value that is written without quotes, as in parameters."""
+        """Return the replacement of one value without quotes, such as a parameter; `yes` stays."""
         if value.lower() in _KEPT_WHOLE:
             return value
         if _BYTEA.fullmatch(value):
@@ -228,9 +228,9 @@ class Anonymiser:
         return self._mapped(fraction, [_DIGITS] * len(fraction), "fraction")
 
     def _whole(self, digits: str) -> str:
-        """Return a whole number with as many digits, which fits into the same integer types.
+        """Return the replacement of a whole number: as many digits, and it fits the same types.
 
-        Zeros at the beginning of the number stay.
+        The types are the integer types of 8 to 64 bits.  Zeros at the beginning of the number stay.
         """
         plain = digits.lstrip("0")
         if len(plain) < len(digits):
@@ -259,11 +259,11 @@ class Anonymiser:
         return "-".join(digits[begin:end] for begin, end in pairwise(ends))
 
     def _moment(self, stamp: str) -> str:
-        """Return the replacement of a date, a time of day, or both.
+        """Return the replacement of a date, a time of day, or a date with a time of day.
 
-        All of them move by the same span of time within one conversion.  A date without a time of
-        day moves by the whole days of that span.  A text that is not a valid date only gets other
-        digits.
+        Within one conversion, all of them move by the same random span of time.  A date without a
+        time of day moves by the whole days of that span.  A text that is not a valid date only gets
+        other digits.
         """
         time_only = stamp[2] == ":"
         try:
@@ -286,7 +286,7 @@ class Anonymiser:
         return f"\\x{0x41 + number % 26:02x}" if escape[1] == "x" else f"\\{0o101 + number % 26:o}"
 
     def _mapped(self, run: str, alphabets: Sequence["str | _Range"], tweak: str) -> str:
-        """Return a replacement of a run; its n-th character is from the n-th of `alphabets`.
+        """Return the replacement of the text `run`; its n-th character is of the n-th alphabet.
 
         `tweak` names the kind of the run.  A run of another kind may get another replacement.
         """
@@ -310,9 +310,9 @@ class Anonymiser:
         return "".join(reversed(characters))
 
     def _drawn(self, run: str, alphabets: Sequence["str | _Range"], tweak: str) -> str:
-        """Return a replacement computed from a hash of the run; it is for runs of many characters.
+        """Return the replacement of a long `run` of letters or digits, computed from its hash.
 
-        The replacement always differs from the run.  `alphabets` and `tweak` are as in `_mapped`.
+        It differs from `run`.  Its n-th character is of the n-th alphabet.  `tweak` names its kind.
         """
         for attempt in range(100):
             places = self._draw(f"{attempt} {tweak} {run}", 3 * len(run))
@@ -325,10 +325,10 @@ class Anonymiser:
         raise AssertionError("a run of many forms is never drawn a hundred times")
 
     def _moved(self, number: int, count: int, tweak: str) -> int:
-        """Return another number from 0 up to `count`; two numbers never get the same result.
+        """Return another number from 0 to `count` - 1; two numbers never get the same result.
 
-        The key and `tweak` determine an order of all these numbers.  The result is the number that
-        follows in this order.  So no number stays the same, unless `count` is 1.
+        The secret key and `tweak` determine an order of these numbers.  The result is the one that
+        follows `number` in this order.  If `count` is 1, the number stays the same.
         """
         if count == 1:
             return number
@@ -336,11 +336,11 @@ class Anonymiser:
         return self._permuted((place + 1) % count, count, tweak, range(_ROUNDS - 1, -1, -1))
 
     def _permuted(self, number: int, count: int, tweak: str, rounds: Sequence[int]) -> int:
-        """Return the position of a number in a permutation of `count` numbers, or the reverse.
+        """Return the position of `number` in a permutation of 0 to `count` - 1, or the reverse.
 
-        The key and `tweak` determine the permutation.  With ascending `rounds` the result is the
-        position of the number.  With descending `rounds` it is the number at this position.  A
-        Feistel network computes both, and is repeated until the result is below `count`.
+        The secret key and `tweak` determine the permutation, which a Feistel network computes.
+        With ascending `rounds` (0 to 5) the result is the position of `number`.  With descending
+        ones it is the number at this position.
         """
         half = max(1, ((count - 1).bit_length() + 1) // 2)
         mask = (1 << half) - 1
@@ -378,7 +378,7 @@ class _Range:
         return chr(self.begin + place)
 
     def find(self, character: str) -> int:
-        """Return a character's position, or -1 if it is not in the alphabet."""
+        """Return a character's position in the alphabet, from 0; -1 if it is not in it."""
         place = ord(character) - self.begin
         return place if 0 <= place < self.size else -1
 

@@ -1,4 +1,4 @@
-r"""A replay file: written in one pass in bounded memory, read block by block.
+r"""A replay file (converted capture): written in one pass in bounded memory, read block by block.
 
     REPLAY1\n                       the format's number
     message...                      kind, bytes, bytes when unpacked; a zstd frame of msgpack maps
@@ -80,7 +80,7 @@ _INDEX = ("offset", "begin", "end", "actions")
 
 
 class ArchiveWriter:
-    """A writer of a replay file; its memory does not grow with the file.
+    """A writer of a replay file from the actions of a log; its memory does not grow with the file.
 
     The file appears under its name when `close` has returned; without `close` no file is left.
     """
@@ -114,14 +114,14 @@ class ArchiveWriter:
         self._file.abandon()
 
     def describe(self, session: LoggedSession) -> None:
-        """Register a session's description; call it before the session's first action is added."""
+        """Store what is known of a session; call it before the session's first action is added."""
         self._sessions[session.number] = session
         self._new.add(session.number)
         if len(self._sessions) > _MOST_SESSIONS:
             self._forget_sessions()
 
     def add(self, action: Action) -> None:
-        """Add the next action of the log; actions come in the order of their ends."""
+        """Add the next action of the log; the caller adds actions in the order of their ends."""
         values = action.parameters
         length = len(action.text) + len(action.name)
         if values:
@@ -163,7 +163,10 @@ class ArchiveWriter:
         skipped: Mapping[str, int] | None = None,
         damage: Sequence[str] = (),
     ) -> CaptureSummary:
-        """Write the last actions, give the file its name, and return the file's summary."""
+        """Write the last actions, give the file its name, and return the file's summary.
+
+        `skipped` (reason -> number of things) and `damage` (sentences) become a part of it.
+        """
         self._sort()
         self._write_sorted(len(self._window))
         self._write_late()
@@ -183,9 +186,10 @@ class ArchiveWriter:
         return summary
 
     def _in_turn(self, action: Action) -> tuple[Action, int]:
-        """Return (action, its end); it starts at or after the end of its session's last action.
+        """Return (action, its end in ns since 1970); a start that is too early is moved.
 
-        A log's clock is coarser than durations are, so a start that is computed may be too early.
+        It is too early if it is before the end of its session's last action.  A computed start may
+        be, because a log's clock is coarser than durations.
         """
         start, free = action.start_ns, self._ends.get(action.session)
         if free is not None and free > start:
@@ -201,7 +205,7 @@ class ArchiveWriter:
         return action, end
 
     def _look(self) -> None:
-        """Write the rows older than WINDOW_NS, if they are many; of a full window, write half."""
+        """Write rows that began 10 s before the newest end, if many; if too many, write half."""
         self._sort()
         sure = bisect_left(self._window, self._latest - WINDOW_NS, key=itemgetter(0))
         full = len(self._window) > _MOST_ROWS or self._characters > _MOST_CHARACTERS
@@ -212,7 +216,7 @@ class ArchiveWriter:
         self._look_at = len(self._window) + _BLOCK_ROWS
 
     def _sort(self) -> None:
-        """Sort the rows held back by start; set aside those that began before a written row."""
+        """Sort the unwritten rows by start; set aside those that began before a written row."""
         self._window.sort(key=itemgetter(0))
         late = bisect_left(self._window, self._written, key=itemgetter(0))
         for row in self._window[:late]:
@@ -272,7 +276,7 @@ class ArchiveWriter:
 
 
 def _parted(rows: Sequence[ActionRow]) -> Iterator[Sequence[ActionRow]]:
-    """Yield the rows in parts that are small enough for a block; one long row is a part, too."""
+    """Yield the rows in parts that are small enough for a block; one row is never divided."""
     if len(rows) < 2 or sum([row.length for row in rows]) <= _BLOCK_CHARACTERS:
         yield rows
         return
@@ -282,7 +286,7 @@ def _parted(rows: Sequence[ActionRow]) -> Iterator[Sequence[ActionRow]]:
 
 
 class _Messages:
-    """A writer of a file's messages; the file gets its name when it is complete."""
+    """A writer of a replay file's messages; the file gets its name when it is complete."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -294,7 +298,7 @@ class _Messages:
         self._put(_MAGIC % FORMAT)
 
     def add(self, kind: bytes, content: Mapping[str, bytes]) -> int:
-        """Write a message; return its offset in the file."""
+        """Write a message of a kind (C, W or F) with packed `content`; return its byte offset."""
         offset = self._size
         raw: bytes = msgpack.packb(content)
         packed = self._compress(raw)
@@ -303,7 +307,7 @@ class _Messages:
         return offset
 
     def finish(self, last: Mapping[str, bytes]) -> None:
-        """Write the last message and the trailer, and give the file its name."""
+        """Write the message `last` and the trailer with the digest, and give the file its name."""
         offset = self.add(_LAST, last)
         self._put(struct.pack("<Q", offset))
         self._put(self._digest.digest() + _END)
@@ -325,7 +329,7 @@ class _Messages:
 
 
 class ArchiveReader:
-    """A replay file, checked as a whole before any of its contents is used.
+    """A reader of a replay file, which is checked as a whole before any of its contents is used.
 
     `digest` is equal for two files if, and only if, their contents are equal.
     """
@@ -359,9 +363,9 @@ class ArchiveReader:
     def blocks(self) -> Iterator[Block]:
         """Yield all actions in blocks, in the order of their starts.
 
-        Starts count from the first action's start, in nanoseconds.  If an action's session was
-        described to the writer, it is among the sessions of this block or an earlier one.  Raises
-        Impossible for a damaged block.
+        Starts count from the first action's start, in nanoseconds.  What is known of an action's
+        session is in `sessions` of this block or an earlier one.  Raises Impossible for a damaged
+        block.
         """
         held: _Held | None = None
         order = self._by_begin()
@@ -430,7 +434,7 @@ class ArchiveReader:
             raise self._damaged(f"block {number:,} cannot be read ({error})") from error
 
     def _columns(self, number: int) -> tuple[ActionColumns, int]:
-        """Return (a block's columns, the offset of the message with the block's texts)."""
+        """Return (columns of the block `number`, byte offset of the message with its texts)."""
         try:
             packed, offset = self._message(self._entries["offset"][number], _COLUMNS, _MOST_PACKED)
             columns = ActionColumns.unpack(packed)
@@ -444,7 +448,10 @@ class ArchiveReader:
         return replace(columns, start_ns=starts - self.summary.begin_ns), offset
 
     def _message(self, offset: int, kind: bytes, most: int) -> tuple[dict[str, bytes], int]:
-        """Return (map in the message at `offset`, offset after it); raise ValueError if invalid."""
+        """Return (map in the message at a byte `offset`, offset after it).
+
+        Raises ValueError if the message is not of this `kind` or has more than `most` bytes.
+        """
         self._file.seek(offset)
         head = self._file.read(_MESSAGE.size)
         if len(head) < _MESSAGE.size:
@@ -527,7 +534,7 @@ class ArchiveReader:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Actions held back, as later blocks may overlap them, and the numbers of their blocks."""
+    """Actions held back by a reader, as later blocks may overlap; `numbers` are their blocks."""
 
     block: Block
     numbers: NDArray[np.int64]
@@ -537,7 +544,7 @@ class _Held:
         return cls(block, np.full(len(block), number))
 
     def joined(self, block: Block, number: int) -> "_Held":
-        """Return these actions merged with a block's, sorted by start, then by block number."""
+        """Return these actions merged with those of the block `number`: by start, then by block."""
         both = self.block + block
         numbers = np.concatenate((self.numbers, np.full(len(block), number)))
         order = np.lexsort((numbers, both.columns.start_ns))
@@ -558,7 +565,7 @@ class _Held:
 
 
 def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
-    """Return the map in a zstd frame that unpacks to `size` bytes; else raise ValueError."""
+    """Return the map in the zstd frame `data`; raise ValueError if it unpacks to another size."""
     try:
         if zstandard.frame_content_size(data) != size:
             raise ValueError("its size is another one")
@@ -576,7 +583,7 @@ def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
 
 
 def _last_turns(columns: ActionColumns) -> Iterator[tuple[int, int]]:
-    """Yield (number, largest turn) of each chain (the actions on one table) in the columns."""
+    """Yield (number, largest turn) of each chain, which is all actions that change one table."""
     chained = columns[np.flatnonzero(columns.chain != UNKNOWN)]
     chains, places = np.unique(chained.chain, return_inverse=True)
     last = np.zeros(len(chains), np.int64)

@@ -47,7 +47,7 @@ _IGNORE, _EXECUTE, _BIND, _FETCH, _PARSE = range(5)
 
 
 class _Sent(NamedTuple):
-    """A statement that a client sent."""
+    """A statement that a client sent, before its end is known; `start_ns` counts from 1970."""
 
     does: Does
     text: str
@@ -58,7 +58,7 @@ class _Sent(NamedTuple):
 
 
 class _Known:
-    """The state of one session: its open statement, the waits and the timeouts known for it."""
+    """The state of one session of the log: its open statement, its waits, its known timeouts."""
 
     __slots__ = (
         *("begun", "bound", "bound_ns", "connected", "free_ns", "local_ns", "number"),
@@ -73,22 +73,22 @@ class _Known:
         self.planned_ns = 0
         """Nanoseconds of the logged parses and binds since the last execution."""
         self.free_ns = 0
-        """Time from which on the session can begin another action, after the end of its last."""
+        """Nanoseconds since 1970 from which on the session can begin another action."""
         self.begun: _Sent | None = None
         self.bound: tuple[str, str, tuple[str | None, ...] | None] | None = None
         """Name, text and parameters of the statement that was bound and not yet executed."""
         self.bound_ns = 0
-        """Time of the entry of that bind."""
+        """Time of the entry of the bind in `bound`, in nanoseconds since 1970."""
         self.waits_ns = 0
-        """Time at which the session last began to wait for a lock; 0 if the log has no wait."""
+        """Nanoseconds since 1970 at which the session last began to wait for a lock; 0 if never."""
         self.patience_ns: dict[str, int] = {}
         """First word of a timeout's name -> nanoseconds, if the session itself set it."""
         self.local_ns: dict[str, int] = {}
-        """The same of SET LOCAL, until the transaction ends."""
+        """First word of a timeout's name -> nanoseconds, set by SET LOCAL for the transaction."""
 
 
 class SessionAssembly:
-    """A converter from entries, in the order of the log, to actions, in the order of their ends."""
+    """A converter from PostgreSQL's log entries to clients' actions in the order of their ends."""
 
     def __init__(self, reading: ReadCounts, announce: Callable[[LoggedSession], None]) -> None:
         self._reading, self._announce = reading, announce
@@ -136,7 +136,7 @@ class SessionAssembly:
     def _broken_off(self, entry: LogEntry) -> None:
         """Count the statement of an entry that a hole (a lost part of the log) cut off.
 
-        Statements that had begun before the hole may have ended in it: add them without an end.
+        Statements of all sessions that had begun may have ended in it: add them without an end.
         """
         begun = entry.session in self._known and self._known[entry.session].begun
         failed = entry.severity.endswith(("ERROR", "FATAL", "PANIC"))
@@ -147,7 +147,7 @@ class SessionAssembly:
             state.bound = None
 
     def _looked_at(self, entries: list[LogEntry]) -> list[LogEntry]:
-        """Return the entries; note the time of the first, and if any of them is a connection."""
+        """Return the log's first entries; note the first time, and if one logs a connection."""
         if entries:
             self._first_ns = entries[0].time_ns
             self._connections = any(
@@ -157,7 +157,7 @@ class SessionAssembly:
         return entries
 
     def _duration(self, entry: LogEntry, message: str) -> None:
-        """Process an entry with a duration.
+        """Process an entry whose `message` begins with a duration.
 
         The server writes it at the end of a statement, of a parse or of a bind.
         """
@@ -193,7 +193,10 @@ class SessionAssembly:
             self._reading.skip(FAST_PATH)
 
     def _understood(self, rest: str) -> tuple[int, str, str]:
-        """Return (kind, name, statement) of an entry of a parse, bind, execute or fetch."""
+        """Return (kind, name, statement) of an entry of a parse, bind, execute or fetch.
+
+        `rest` is the message after its duration.  Return (_IGNORE, "", "") for any other entry.
+        """
         made = _IGNORE, "", ""
         if (match := _EXTENDED.match(rest)) is not None:
             step, fetch, name = match.groups()
@@ -234,7 +237,7 @@ class SessionAssembly:
             self._patience_ns[changed.name] = changed.ns
 
     def _waited(self, entry: LogEntry, message: str) -> None:
-        """Note the time at which a session began to wait for a lock, if the message reports it."""
+        """Note when a session began to wait for a lock, if the `message` of an entry reports it."""
         waited, state = patience.waited_ns(message), self._known.get(entry.session)
         if waited is not None and state is not None:
             state.waits_ns = entry.time_ns - waited
@@ -260,7 +263,7 @@ class SessionAssembly:
             self._disconnected(entry)
 
     def _disconnected(self, entry: LogEntry) -> None:
-        """End a session; begin it first if the log has no earlier entry of the session."""
+        """End the session of an entry; begin it first if the log has no earlier entry of it."""
         if entry.session in self._others or entry.session in self._lost:
             self._others.pop(entry.session, None)
             self._lost.pop(entry.session, None)
@@ -269,7 +272,7 @@ class SessionAssembly:
         self._close(entry.session, entry.time_ns)
 
     def _connected(self, entry: LogEntry, match: re.Match[str]) -> None:
-        """Begin a session whose connection is logged."""
+        """Begin a session whose connection `entry` logs; `match` has its user and database."""
         self._connections = True
         self._others.pop(entry.session, None)
         if (_name(entry.application) or match["application"]) in OWN_NAMES:
@@ -295,7 +298,7 @@ class SessionAssembly:
         )
 
     def _leave_out(self, entry: LogEntry) -> None:
-        """Ignore all further entries of a session, because it is replayer's own."""
+        """Ignore all further entries of the session of `entry`, because replayer itself made it."""
         self._others[entry.session] = None
         self._reading.skip(OWN)
 
@@ -308,13 +311,13 @@ class SessionAssembly:
         self._ended.append(Action(session.number, "connect", start_ns, duration))
 
     def _forget(self, end: int) -> None:
-        """End the half of the known sessions that are idle longest, because they are too many."""
+        """End the half of the known sessions that are idle longest, at `end` in ns since 1970."""
         idle = sorted(self._known, key=lambda key: self._known[key].free_ns)
         for key in idle[: len(idle) // 2]:
             self._close(key, end)
 
     def _of(self, entry: LogEntry, start_ns: int) -> _Known | None:
-        """Return the session of an entry; begin it if this is its first entry.
+        """Return the session of an entry; begin it before `start_ns` if this is its first entry.
 
         Returns None for a session that is not replayed.
         """
@@ -352,7 +355,7 @@ class SessionAssembly:
         return self._connections
 
     def _add(self, entry: LogEntry, does: Does, text: str, duration: int, name: str = "") -> None:
-        """Add a statement that succeeded; its parse and its bind are part of its duration."""
+        """Add a statement that ended with `entry`; `duration` is in ns, without parse and bind."""
         end = entry.time_ns
         state = self._of(entry, end - duration)
         if state is None:
@@ -394,7 +397,7 @@ class SessionAssembly:
         state.free_ns = max(state.free_ns, end)
 
     def _begin(self, entry: LogEntry, does: Does, text: str, name: str = "") -> None:
-        """Process a statement whose start is logged."""
+        """Process an entry that is written at the start of a statement; keep it until its end."""
         state = self._of(entry, entry.time_ns)
         if state is None:
             return
@@ -409,7 +412,7 @@ class SessionAssembly:
         state.begun = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id)
 
     def _alone(self, entry: LogEntry, duration: int) -> None:
-        """Process a duration without a text, which belongs to the statement that had begun.
+        """Process an entry with a duration (in ns) only, which ends the session's begun statement.
 
         If none had begun, it belongs to a parse or a bind, and is ignored.
         """
@@ -423,13 +426,13 @@ class SessionAssembly:
             self._put(state, sent, duration, entry.time_ns)
 
     def _give_up(self, state: _Known, end: int) -> None:
-        """Add the session's begun statement, if there is one, although its end is not logged."""
+        """Add the session's begun statement, if any, without a duration: its end is not logged."""
         if state.begun is not None:
             sent, state.begun = state.begun, None
             self._put(state, sent, UNKNOWN, end)
 
     def _parsed(self, entry: LogEntry, duration: int) -> None:
-        """Note the duration of a parse, which becomes a part of the duration of its statement."""
+        """Note the duration of a parse, in ns; it becomes a part of its statement's duration."""
         state = self._of(entry, entry.time_ns - duration)
         if state is not None:
             state.planned_ns = duration
@@ -443,7 +446,7 @@ class SessionAssembly:
             state.bound_ns = entry.time_ns
 
     def _failed(self, entry: LogEntry) -> None:
-        """Process an error, which may be the only entry of its statement."""
+        """Process an entry of an error, which may be the only entry of its statement."""
         state = self._known.get(entry.session)
         sent = state.begun if state is not None else None
         if (
@@ -494,7 +497,8 @@ class SessionAssembly:
         """Return the probable start, in ns since 1970, of a statement with only its error logged.
 
         This is the earliest known time: the bind of its values, or the start of a wait for a lock.
-        If no wait is logged, the wait is as long as the timeout that ended the statement.
+        If no wait is logged, the wait is as long as the timeout that ended the statement.  `code`
+        is the SQLSTATE of its error.
         """
         end = entry.time_ns
         known = [end]
@@ -516,7 +520,7 @@ class SessionAssembly:
         return own or self._patience_ns.get(which, 0)
 
     def _close(self, key: str, end: int) -> None:
-        """End a session, if it had begun."""
+        """End the session with the id `key`, if it is known, at `end` in ns since 1970."""
         state = self._known.pop(key, None)
         if state is None:
             return
@@ -532,7 +536,7 @@ class SessionAssembly:
 
 
 def spread(entries: Iterable[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
-    """Yield the entries; the times of entries with one stamp are spread over `resolution_ns`."""
+    """Yield entries of a log; equal times of neighbours are spread over `resolution_ns` ns."""
     same: list[LogEntry] = []
     for entry in entries:
         if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_AT_ONCE):
@@ -555,7 +559,7 @@ def _apart(same: list[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
 
 
 def _prepared(name: str) -> str:
-    """Return the name of a prepared statement from `name/portal`; "" for an unnamed one."""
+    """Return the statement's name in the text `name/portal` of an entry; "" if it is unnamed."""
     name = name.partition("/")[0]
     return "" if name == "<unnamed>" else name
 
@@ -565,7 +569,10 @@ def _origin(entry: LogEntry) -> tuple[str, str, str]:
 
 
 def _same(origin: tuple[str, str, str], entry: LogEntry) -> bool:
-    """Return whether user, database and host of a session and an entry are equal or unknown."""
+    """Return whether user, database and host of a session (`origin`) and an entry do not differ.
+
+    A value that is not logged fits any other.
+    """
     new = _name(entry.user), _name(entry.database), _name(entry.remote)
     return all(not one or not two or one == two for one, two in zip(map(_name, origin), new,
                                                                      strict=True))  # fmt: skip
@@ -576,7 +583,7 @@ def _name(text: str) -> str:
 
 
 def _session_start(session: str) -> int:
-    """Return the second since 1970 that a session's id begins with; 0 if there is none."""
+    """Return the start of a session, in seconds since 1970, from its id; 0 if the id has none."""
     try:
         return int(session.partition(".")[0], 16)
     except ValueError:

@@ -1,8 +1,8 @@
-"""A block: some thousand actions as columns, packed and unpacked.
+"""A block: some thousand actions of a replay file as columns, packed to bytes and unpacked.
 
-Values that repeat (texts of statements, names, error codes) are stored once in a block.  These
-values and the parameters are its words.  A block never refers to another block, so that each block
-can be read alone.
+An action is a connect, a statement or a disconnect of one session.  Values that repeat (texts of
+statements, names, error codes) are stored once in a block.  These values and the parameters are
+its words.  A block never refers to another block, so that each block can be read alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,10 @@ _MOST = 1 << 24
 
 
 class ActionRow(NamedTuple):
-    """An action as the writer holds it, before it becomes a part of a block."""
+    """One action (connect, statement or disconnect) of a session, before it is put into a block.
+
+    `does` is an index in DOES.  `needs`, `ends`, `chain` and `turn` are its CommitPlace.
+    """
 
     start_ns: int
     session: int
@@ -61,8 +64,8 @@ class ActionRow(NamedTuple):
 class ActionColumns:
     """The fields of many actions: one array of numbers for each field, one element for each action.
 
-    The actions are in the order of their starts.  Texts are in the Block; its columns have their
-    indexes.
+    The actions are in the order of their starts.  Texts are in the Block; columns such as
+    `statement` hold indexes of the Block's texts.
     """
 
     start_ns: Integers
@@ -91,12 +94,12 @@ class ActionColumns:
         return ActionColumns(*(getattr(self, name)[rows] for name in COLUMNS))
 
     def pack(self) -> dict[str, bytes]:
-        """Return name -> bytes of each column, with integers as narrow as the values allow."""
+        """Return name of a column -> its bytes, with integers as narrow as the values allow."""
         return {name: _narrow(getattr(self, name)) for name in COLUMNS}
 
     @classmethod
     def unpack(cls, packed: Mapping[str, bytes]) -> "ActionColumns":
-        """Return the columns of packed bytes; raise ValueError for invalid bytes."""
+        """Return the columns that `pack` made to bytes; raise ValueError for invalid bytes."""
         columns = cls(*(_wide(packed[name]) for name in COLUMNS))
         if len({len(getattr(columns, name)) for name in COLUMNS}) != 1:
             raise ValueError("columns differ in length")
@@ -149,12 +152,15 @@ class Block:
         return len(self.columns)
 
     def statement(self, row: int) -> LoggedStatement | None:
-        """Return an action's statement; None for a connect or disconnect."""
+        """Return the statement of the action number `row`; None for a connect or disconnect."""
         index = int(self.columns.statement[row])
         return None if index == UNKNOWN else self.statements[index]
 
     def parameters(self, row: int) -> tuple[str | None, ...] | None:
-        """Return an action's parameters, as in Action: None if it has none or they are unknown."""
+        """Return the parameters of the action number `row`, as text, None for NULL.
+
+        Returns None if the action has no parameters or they are unknown.
+        """
         count = int(self.columns.parameters[row])
         if count == UNKNOWN:
             return None
@@ -162,13 +168,13 @@ class Block:
         return self.values.part(begin, begin + count)
 
     def place(self, row: int) -> CommitPlace:
-        """Return an action's place in the commit order."""
+        """Return the place of the action number `row` in the commit order."""
         columns = self.columns
         numbers = (columns.needs, columns.ends, columns.chain, columns.turn)
         return CommitPlace(*(int(column[row]) for column in numbers))
 
     def action(self, row: int) -> Action:
-        """Return one action; its query id is 0, because blocks do not store it."""
+        """Return the action number `row`; its query id is 0, because blocks do not store it."""
         columns, statement = self.columns, self.statement(row)
         return Action(
             session=int(columns.session[row]),
@@ -187,7 +193,7 @@ class Block:
         return _by_identity([statement.fingerprint for statement in self.statements])
 
     def chosen(self, rows: slice | Integers) -> "Block":
-        """Return a block of only these rows; the texts and parameters of all rows stay in it."""
+        """Return a block with the actions `rows` only; it keeps the texts of all actions."""
         return replace(self, columns=self.columns[rows], first_value=self.first_value[rows])
 
     def compact(self) -> "Block":
@@ -231,7 +237,7 @@ class Block:
     def pack(self) -> tuple[dict[str, bytes], dict[str, bytes]]:
         """Return (columns, words), each as name -> bytes.
 
-        The words are all parts but the columns: the texts, the parameters and the sessions.
+        The words are all parts of the block but its columns: texts, parameters and sessions.
         """
         form, forms = self.forms()
         words = {
@@ -249,7 +255,8 @@ class Block:
     def unpack(cls, columns: ActionColumns, words: Mapping[str, bytes]) -> "Block":
         """Return the block with these columns; unpack its texts and parameters from `words`.
 
-        Raises ValueError or KeyError for invalid bytes.
+        `words` is name -> bytes, as `pack` returns it.  Raises ValueError or KeyError for invalid
+        bytes.
         """
         forms = _unpack_forms(words)
         texts = _unpacked("statement", words)
@@ -272,7 +279,7 @@ class Block:
         return cls(columns, statements, names, states, values, first, _unpack_sessions(words))
 
     def __add__(self, other: "Block") -> "Block":
-        """Return the actions of this block, then those of the other."""
+        """Return a block with the actions of this block, followed by those of the other."""
         shifts = {
             "statement": len(self.statements),
             "name": len(self.names),

@@ -1,4 +1,4 @@
-"""The summary of a whole replay file, which is stored in the file."""
+"""The totals of a replay file (statements converted from a server's log), stored in the file."""
 
 from typing import Annotated
 
@@ -35,7 +35,7 @@ class ActionSource(Noun):
 
 
 class FingerprintWork(Noun):
-    """Totals of the statements of one fingerprint."""
+    """Totals of the statements of one fingerprint, which differ only in their values."""
 
     fingerprint: Whole
     text: str
@@ -51,7 +51,7 @@ class FingerprintWork(Noun):
 
 
 class CaptureSummary(Noun):
-    """The totals of a capture."""
+    """The totals of a capture: the statements and sessions that a server's logs contain."""
 
     replayer: str
     """The version of the replayer that wrote the file."""
@@ -82,7 +82,7 @@ class CaptureSummary(Noun):
     """Total time of all statements whose duration the log has."""
     errors: Count = 0
     late: Count = 0
-    """Number of actions in separate blocks, because they ended so long after they began."""
+    """Number of actions in separate blocks of the file, as they ended long after they began."""
     transactions: Count = 0
     chains: Count = 1
     """Number of tables that were changed, plus one for all tables that are not known."""

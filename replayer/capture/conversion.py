@@ -1,4 +1,4 @@
-"""Conversion of logs into a replay file, in one pass."""
+"""Conversion of servers' logs into a replay file, which `replayer run` replays, in one pass."""
 
 import contextlib
 import gc
@@ -31,7 +31,11 @@ PostgreSQL's texts never contain zeros.
 
 @dataclass(frozen=True, slots=True)
 class ConversionRequest:
-    """The logs to convert into a replay file, and the options of the conversion."""
+    """The logs to convert into the replay file `out`, and the options of the conversion.
+
+    `names` are files, folders, or "-" for standard input.  `prefix` is the log_line_prefix that the
+    user gave.  With `anonymise`, values in statements are replaced.
+    """
 
     names: Sequence[str]
     out: Path
@@ -41,7 +45,10 @@ class ConversionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConversionPlan:
-    """The files to read, of one layout (form of log), in the order of their times; and notes."""
+    """The log files to read, in the order of their times, and their layout (form of log).
+
+    `notes` are sentences on files that are left out.
+    """
 
     layout: str
     inputs: tuple[Input, ...]
@@ -49,7 +56,7 @@ class ConversionPlan:
 
     @property
     def size(self) -> int | None:
-        """Return the number of bytes that will be read; None if one of the inputs is a pipe."""
+        """Return the bytes of all files together; None if one of the inputs is a pipe."""
         sizes = [one.size for one in self.inputs]
         return sum(sizes) if all(sizes) else None
 
@@ -65,7 +72,10 @@ class ConversionResult:
 
 @dataclass(slots=True)
 class _Candidate:
-    """A file that may be converted; its beginning shows its layout (form of log) and its time."""
+    """A file that may be converted, with its layout (form of log) and its beginning `head`.
+
+    `began` is the time of its first entry in nanoseconds since 1970; None if it is not known.
+    """
 
     source: Input
     layout: str
@@ -74,9 +84,10 @@ class _Candidate:
 
 
 def planned(wish: ConversionRequest) -> ConversionPlan:
-    """Return the files to read, all of one layout (form of log), in the order of their times.
+    """Return the files to read for a conversion, all of one layout (form of log), oldest first.
 
-    Raises Impossible if none of the files is a log that can be replayed.
+    If the files of `wish` have several layouts, only those of the best one are read.  Raises
+    Impossible if none of the files is a log that can be replayed.
     """
     nothing = ReadRequest(ReadCounts(), lambda _: None, lambda _: None, wish.prefix)
     candidates: list[_Candidate] = []
@@ -113,10 +124,10 @@ def planned(wish: ConversionRequest) -> ConversionPlan:
 def convert(
     plan: ConversionPlan, wish: ConversionRequest, advance: Callable[[int], None]
 ) -> ConversionResult:
-    """Write the replay file; return its summary, and notes on how the logs were understood.
+    """Write the replay file `wish.out`; return its summary, and notes on how logs were understood.
 
-    `advance` is called with the number of bytes of each piece that was read.  Raises Impossible if
-    there is nothing to replay; then no file is written.
+    `plan` has the files to read.  `advance` is called with the number of bytes of each piece that
+    was read.  Raises Impossible if there is nothing to replay; then no file is written.
     """
     log, reading = _log(plan.layout), ReadCounts()
     with (
@@ -250,7 +261,11 @@ def _copies(summary: CaptureSummary) -> Iterator[str]:
 
 
 def _nothing(plan: ConversionPlan, reading: ReadCounts, damage: Sequence[str]) -> str:
-    """Return a sentence with the reason why the logs have nothing to replay."""
+    """Return a sentence with the reason why the logs of `plan` have nothing to replay.
+
+    `reading` has the counts of what was read.  `damage` has sentences on places that could not be
+    read.
+    """
     names = ", ".join(one.name for one in plan.inputs[:3])
     names += " and more" if len(plan.inputs) > 3 else ""
     if not reading.entries:
@@ -270,9 +285,10 @@ def _worded(skipped: Mapping[str, int]) -> str:
 
 @contextlib.contextmanager
 def _collected_never() -> Iterator[None]:
-    """Turn off automatic garbage collection, which would take a third of the conversion's time.
+    """Turn off automatic garbage collection until the context ends.
 
-    The conversion makes no reference cycles, except sqlglot's trees; `fingerprint` collects those.
+    It would take a third of the conversion's time.  The conversion makes no reference cycles,
+    except sqlglot's trees, which the module `fingerprint` collects.
     """
     was = gc.isenabled()
     gc.disable()

@@ -1,6 +1,7 @@
-"""Names of the tables that COPY FROM STDIN fills; the files with the tables' data are named so.
+"""Names of the tables that COPY FROM STDIN fills.
 
-Logs do not have the data.  A replay takes it from files in a folder that the user gives.
+Logs do not have the data of such a COPY.  A replay takes it from files in a folder that the user
+gives; each file has the name of its table.
 """
 
 import re
@@ -27,12 +28,12 @@ SEVERAL = ""
 
 
 def copied(text: str) -> str | None:
-    """Return the table that a text fills with data from the client; None for any other text.
+    """Return the table that the COPY FROM STDIN in an SQL text fills; None if it has no such COPY.
 
     The table is `schema.table`, or `table` if the text has no schema, in the server's spelling.
     Dots and characters that a file name cannot have are written as %2F and the like.  The text may
-    have other statements next to its only COPY FROM STDIN.  With several of them, or with one that
-    is not understood, the result is SEVERAL.
+    have other statements, too.  With several COPY FROM STDIN, or with one that is not understood,
+    the result is SEVERAL, which is "".
     """
     if "stdin" not in text.lower():
         return None
@@ -50,7 +51,7 @@ def copied(text: str) -> str | None:
 
 
 def adds_rows(text: str) -> bool:
-    """Return whether a text is a single COPY FROM STDIN, with no other statement after it.
+    """Return whether an SQL text is a COPY FROM STDIN without another statement after it.
 
     Such a text only adds rows.
     """

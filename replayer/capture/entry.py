@@ -20,7 +20,7 @@ def query_number(text: str | int) -> int:
 
 
 class LogEntry(NamedTuple):
-    """One message of a server with all that belongs to it; fields that are not logged are ""."""
+    """One message of a server's log with its parts; text fields that are not logged are ""."""
 
     time_ns: int
     """Nanoseconds since 1970 in UTC."""
@@ -76,10 +76,10 @@ class ReadCounts:
     most_back_ns: int = 0
 
     def pass_time(self, time_ns: int) -> None:
-        """Note the time of an entry; count it if times go back by a second or more.
+        """Note the time of the log's next entry, in ns since 1970; count it if times go back.
 
-        Several processes write into one log, so neighbouring entries may be swapped.  A smaller
-        step back is therefore not counted, nor a step by one second between whole seconds.
+        Several processes write into one log, so neighbouring entries may be swapped.  A step back
+        by less than a second is therefore not counted, nor one by a second between whole seconds.
         """
         behind = self.latest_ns - time_ns
         rounded = time_ns % _SWAPPED_NS == 0
@@ -95,7 +95,7 @@ class ReadCounts:
         self.skipped[reason] += count
 
     def hurt(self, sentence: str) -> None:
-        """Count a damaged place in the log; keep the sentences that describe the first ones."""
+        """Count a damaged place in the log; keep the `sentence` about it if it is an early one."""
         self.damaged += 1
         if len(self.damage) < _NAMED:
             self.damage.append(sentence)

@@ -1,9 +1,9 @@
-"""Fingerprints of statements: normalised text, kind and changed tables, but no values.
+"""Fingerprints of SQL statements: normalised text, kind and changed tables, but no values.
 
-Texts are normalised twice.  replayer's own cheap form comes from one scan, which replaces all
-values by one value.  This form is the key under which sqlglot's expensive form is remembered:
-captures of millions of statements have few forms.  sqlglot sees only the cheap form, so its result
-can contain no value.
+Texts are normalised twice.  A scan by patterns makes the cheap form, in which one value stands for
+all values.  Then the parser sqlglot makes the final form from the cheap one, so the final form can
+contain no value.  Parsing is slow, so its result is cached with the cheap form as the key: captures
+of millions of statements have few forms.
 """
 
 import gc
@@ -120,7 +120,7 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 class Fingerprints:
-    """The fingerprints of the statements of one capture; its memory is bounded."""
+    """A cache that makes the fingerprints of one capture's statements; its memory is bounded."""
 
     def __init__(self, engine: str = "postgres") -> None:
         self._dialect = language_of(engine)
@@ -133,9 +133,10 @@ class Fingerprints:
         """Number of the form (the hash of its text) -> fingerprint with the server's query id."""
 
     def statement(self, text: str, query_id: int = 0) -> LoggedStatement:
-        """Return a text with its fingerprint; equal texts may share one object.
+        """Return an SQL text with its fingerprint; equal texts may share one object.
 
-        `query_id` is the server's id for statements of this form; 0 if the log has none.
+        `query_id` is the server's id for statements that differ only in their values; 0 if the log
+        has none.
         """
         known = self._texts.get(text)
         if known is not None and query_id in (0, known.fingerprint.number):
@@ -182,9 +183,10 @@ class Fingerprints:
 
 
 def cheap_form(text: str, dialect: str) -> str:
-    """Return a text with '?' for each string, 0 for each number, and one value for each list.
+    """Return an SQL text with '?' for each string, 0 for each number, and one value for each list.
 
-    `dialect` is "postgres" or "mysql".  Comments are left out, and white space is one space.
+    `dialect` is "postgres" or "mysql".  Comments are left out, each run of white space becomes one
+    space, and each parameter of PostgreSQL becomes $1.
     """
     if dialect == "mysql" and _AUTOCOMMIT.match(text):
         return " ".join(text.split()).rstrip("; ")
@@ -207,7 +209,7 @@ def cheap_form(text: str, dialect: str) -> str:
 
 
 def _hard(text: str, dialect: str) -> bool:
-    """Return whether simple patterns would misread a text, so that the slower scan is needed.
+    """Return whether simple patterns would misread an SQL text, so that the slower SCAN is needed.
 
     Such a text has, for example, comments or strings with a prefix.
     """
@@ -223,7 +225,7 @@ def _hard(text: str, dialect: str) -> bool:
 
 
 def _strange(quote: str, text: str) -> bool:
-    """Return whether a text has a name in these quotes that is not a plain identifier."""
+    """Return whether a name between `quote` characters in an SQL text is no plain identifier."""
     return quote in text and not all(map(str.isidentifier, text.split(quote)[1::2]))
 
 
@@ -232,9 +234,9 @@ def _replaced(match: re.Match[str]) -> str:
 
 
 def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
-    """Return the fingerprint of a text in the form that `cheap_form` returns.
+    """Return the fingerprint of an SQL text whose values `cheap_form` has replaced.
 
-    With `parsed` False it is derived from single words of the text, without sqlglot.
+    With `parsed` False, patterns find the kind and the tables, and the parser sqlglot is not used.
     """
     trees = _trees(cheap, dialect) if parsed and len(cheap) <= _PARSED else ()
     parts = [part for part in cheap.split(";") if part.strip()]
@@ -255,12 +257,12 @@ def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
 
 
 def ends_transaction(text: str, dialect: str) -> bool:
-    """Return whether a text ends a transaction; `dialect` is "postgres" or "mysql"."""
+    """Return whether an SQL text ends a transaction; `dialect` is "postgres" or "mysql"."""
     return describe(cheap_form(text, dialect), dialect, parsed=False).bounds in {"end", "restart"}
 
 
 def _cut(text: str) -> str:
-    """Return the beginning of a text, for display; bytes that are not UTF-8 are replaced."""
+    """Return the first 2,000 characters of a text; bytes that are not UTF-8 are replaced."""
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return shown.encode("utf-8", "replace").decode()
 
@@ -313,7 +315,7 @@ def _kind(part: str) -> Kind:
 
 
 def _kind_of(tree: exp.Expression, kind: Kind) -> Kind:
-    """Return `kind`; for a statement that begins with WITH, the kind of its main statement."""
+    """Return `kind`, or, if the parsed statement begins with WITH, the kind of its main part."""
     if tree.args.get("with_") is None and tree.args.get("with") is None:
         return kind
     for family, name in _FAMILIES.items():
@@ -349,15 +351,17 @@ def _bounds(part: str, kind: Kind, dialect: str) -> Bounds:
 def _opens(words: Sequence[str]) -> bool:
     """Return whether a statement with BEGIN or START as its first word begins a transaction.
 
-    START SLAVE, for example, does not.
+    `words` are the words of the statement in lower case.  START SLAVE, for example, does not begin
+    a transaction.
     """
     return words[0] == "begin" or words[1:2] == ["transaction"]
 
 
 def _folded(bounds: Sequence[Bounds]) -> Bounds:
-    """Return the effect of a whole text on the transaction, from the effects of its statements.
+    """Return the effect of an SQL text on its session's transaction.
 
-    The result is "" if no statement has an effect.
+    `bounds` are the effects of the single statements in the text.  The result is "" if no
+    statement has an effect.
     """
     told = [bound for bound in bounds if bound]
     if not told:
@@ -379,7 +383,8 @@ def _together(writes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | Non
 def _worded(part: str, kind: Kind) -> tuple[str, ...] | None:
     """Return the tables that a statement changes, found by patterns without parsing it.
 
-    The names are without schemas.  Returns None if the tables are unknown.
+    `part` is the statement's text.  The names are without schemas.  Returns () for a statement that
+    changes no table, and None if the tables are unknown.
     """
     if kind == "copy" and (query := _COPIED_QUERY.match(part)) is not None:
         part, kind = query[1], _kind(query[1])
@@ -395,12 +400,15 @@ def _worded(part: str, kind: Kind) -> tuple[str, ...] | None:
 
 
 def _plain(name: str) -> str:
-    """Return a table's name without its schema, as one table may be written with or without it."""
+    """Return a table's name in lower case, without its schema and without quotes."""
     return name.replace("`", '"').rsplit(".", 1)[-1].strip('"').lower()
 
 
 def _writes(tree: exp.Expression, kind: Kind) -> tuple[str, ...] | None:
-    """Return the tables that a statement changes or whose rows it locks; None if unknown."""
+    """Return the tables that a parsed statement changes or whose rows it locks; None if unknown.
+
+    The result is () if there are none.  Names are in lower case, without schemas.
+    """
     if kind in _UNTIED:
         return ()
     if kind == "ddl":
@@ -436,7 +444,7 @@ def _joins(node: exp.Update) -> bool:
 
 
 def _set_tables(node: exp.Update) -> list[str]:
-    """Return those tables of an UPDATE with joins of which it may set a column."""
+    """Return the tables of an UPDATE with joins of which it may set a column, in lower case."""
     tables = {one.alias_or_name.lower(): one.name.lower() for one in node.this.find_all(exp.Table)}
     owners = {
         column.table.lower()
@@ -448,7 +456,7 @@ def _set_tables(node: exp.Update) -> list[str]:
 
 
 def tables_of(text: str, engine: str) -> tuple[str, ...]:
-    """Return the tables that a text names, in lower case, with their schemas if the text has them.
+    """Return the tables that an SQL text names, in lower case, with the schemas that it names.
 
     For a text that cannot be parsed, return the names that follow words such as FROM and JOIN.
     """

@@ -1,4 +1,4 @@
-"""Functions that change no table, by name: a SELECT of any other function may change anything.
+"""Names of SQL functions that change no table; a SELECT of any other function may change tables.
 
 sqlglot knows most functions of the SQL standard.  Listed here are functions of servers that sqlglot
 does not know.  nextval is one of them: it changes no row, and a replay treats it separately.
@@ -54,7 +54,10 @@ _NAMES = frozenset(_LISTED.split())
 
 
 def changes_nothing(name: str) -> bool:
-    """Return whether a function of that name is known to leave every table unchanged."""
+    """Return whether the SQL function `name` is known to leave every table unchanged.
+
+    Case and double quotes do not matter.  False also stands for a function that is not known.
+    """
     plain = name.lower().strip('"')
     if plain in _NAMES:
         return True

@@ -15,7 +15,7 @@ _PARTS = re.compile(rb"\0+|[^\0]+")
 
 @dataclass(slots=True)
 class Holes:
-    """The positions of the holes in a text."""
+    """The positions of the holes (runs of zeros) in the text of a log."""
 
     first: list[tuple[int, int]] = field(default_factory=list)
     """(offset in the text, length) of the first holes, both in bytes."""
@@ -31,7 +31,10 @@ class Holes:
             self.first.append((offset, length))
 
     def sentences(self, name: str) -> Iterator[str]:
-        """Yield a sentence for each of the first holes, and one sentence for all others."""
+        """Yield a sentence for each of the first holes, and one sentence for all others.
+
+        `name` is the name of the log file for these sentences.
+        """
         for offset, length in self.first:
             yield (
                 f"{name}: {length:,} zeros from byte {offset:,} of its text on, as a power failure "
@@ -43,9 +46,10 @@ class Holes:
 
 
 def without_holes(pieces: Iterable[bytes], holes: Holes, shortest: int) -> Iterator[bytes]:
-    """Yield the bytes of a text, with b"" instead of each run of `shortest` or more zeros.
+    """Yield the bytes of a text, with b"" instead of each run of `shortest` or more zero bytes.
 
-    Such a run is a hole, and is added to `holes`.  It may extend over several pieces.
+    `pieces` are the consecutive parts of the text.  Such a run is a hole, and is added to `holes`.
+    It may extend over several pieces.
     """
     offset = zeros = 0
     for piece in pieces:
@@ -68,7 +72,10 @@ def without_holes(pieces: Iterable[bytes], holes: Holes, shortest: int) -> Itera
 
 
 def _run(holes: Holes, end: int, zeros: int, shortest: int) -> bytes:
-    """Return b"" for a run of at least `shortest` zeros, and count it as a hole; else the zeros."""
+    """Return b"" for a run of at least `shortest` zeros, and add it to `holes`; else the zeros.
+
+    `zeros` is the number of zeros, and `end` the offset in bytes at which the run ends.
+    """
     if zeros < shortest:
         return bytes(zeros)
     holes.add(end - zeros, zeros)

@@ -1,6 +1,6 @@
 """Log files as users have them: files, folders, pipes, compressed or not, rotated, cut off.
 
-Text is decoded as UTF-8.  Bytes that are not UTF-8 become lone surrogates, as `action` describes.
+Text is decoded as UTF-8; bytes that are not UTF-8 become lone surrogates (surrogateescape).
 Only a few megabytes of a file are in memory, whatever its size and however long its lines.  A hole
 is a run of zeros where a power failure lost data that was not yet on the disk.  A hole ends the
 line before it, which then ends with HOLE; the text after it is another line.
@@ -96,9 +96,9 @@ class Input:
     _first: bytearray = field(default_factory=bytearray, repr=False)
 
     def head(self) -> str:
-        """Return the beginning of the text, decompressed and without holes, to detect the layout.
+        """Return the beginning of the text (about 256 KiB), decompressed and without holes.
 
-        Raises Impossible if the file is not text.
+        It serves to detect the form of the log.  Raises Impossible if the file is not text.
         """
         holes = Holes()
         with contextlib.closing(self._pieces(lambda _: None, keep=True)) as pieces:
@@ -112,9 +112,10 @@ class Input:
         return data.decode("utf-8", "surrogateescape").lstrip("\n").removeprefix("\ufeff")
 
     def blocks(self, advance: Callable[[int], None]) -> Iterator[str]:
-        """Yield the text in pieces of about a megabyte, cut anywhere; the piece HOLE is a hole.
+        """Yield the text in pieces of about a megabyte, cut anywhere.
 
-        `advance` is called with the number of bytes of each piece of the file that was read.
+        The piece HOLE stands for a hole: a run of zeros, where text was lost.  `advance` is called
+        with the number of bytes of each piece of the file that was read.
         """
         decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         first, holed = True, False
@@ -138,8 +139,9 @@ class Input:
     def lines(self, advance: Callable[[int], None]) -> Iterator[list[str]]:
         """Yield lists of many lines each, without the line ends.
 
-        Of a line that is too long, the beginning is kept, with CUT at its end.  A line that a hole
-        cut off ends with HOLE, and is the last line of its list.
+        Of a line of more than 4 million characters, the beginning is kept, with CUT at its end.  A
+        line that a hole (a lost part) cut off ends with HOLE, and is the last line of its list.
+        `advance` is called with the number of bytes of each piece of the file that was read.
         """
         held, dropping, windows = "", False, False
         first = True
@@ -168,7 +170,8 @@ class Input:
     def backwards(self, advance: Callable[[int], None]) -> Iterator[list[str]]:
         """Yield lists of many lines each, from the last line of the file to the first.
 
-        The caller uses it for logs with the newest line first, an order that exports often have.
+        It is for logs with the newest line first, an order that exports often have.  `advance` is
+        called with the number of bytes of each piece of the file that was read.
         """
         with tempfile.TemporaryFile() as spool:
             for data in self._whole(advance):
@@ -197,16 +200,21 @@ class Input:
             self._pipe.close()
 
     def _whole(self, advance: Callable[[int], None]) -> Iterator[bytes]:
-        """Yield the contents, decompressed, with b"" for each hole."""
+        """Yield the contents in pieces, decompressed, with b"" for each hole (run of zeros).
+
+        `advance` is called with the number of bytes of each piece of the file that was read.
+        """
         self.holes = Holes()
         return without_holes(self._pieces(advance), self.holes, self.shortest_hole)
 
     def _pieces(
         self, advance: Callable[[int], None], *, keep: bool = False
     ) -> Generator[bytes, None, None]:
-        """Yield the contents, decompressed; if they break off, set `damage`.
+        """Yield the contents in pieces, decompressed; if they break off, set `damage`.
 
-        With `keep`, the bytes that are read from a pipe are stored for the next reader.
+        `advance` is called with the number of bytes of each piece that was read, compressed or not.
+        With `keep`, bytes that are read from a pipe are stored, so that they can be read again.
+        Raises Impossible for a file of another kind, such as a zip archive.
         """
         raw = self._raw(advance, keep=keep)
         try:
@@ -255,7 +263,8 @@ class Input:
     ) -> Generator[bytes, None, None]:
         """Yield the blocks of the file as they are stored, compressed or not.
 
-        With `keep`, the blocks of a pipe are stored for the next reader.
+        `advance` is called with the bytes of each.  With `keep`, the blocks of a pipe are stored,
+        so that they can be read again.
         """
         handle, first = self._open()
         try:
@@ -292,9 +301,10 @@ class Input:
 
 
 def listed(names: Sequence[str]) -> list[Input]:
-    """Return the inputs of these names, each file once; a folder stands for the files in it.
+    """Return the inputs (files and pipes) that `names` mean, each file once.
 
-    Raises Impossible for a name that does not exist, and if there is no file at all.
+    A folder stands for the files in it, and "-" for standard input.  Raises Impossible for a name
+    that does not exist, and if there is no file at all.
     """
     inputs: dict[object, Input] = {}
     for name in names:
@@ -359,7 +369,11 @@ def _standard_input() -> IO[bytes]:
 
 
 def _begun(handle: IO[bytes], name: str) -> bytes:
-    """Return the first bytes from a pipe, after a writer has opened its other end."""
+    """Return the first bytes from a named pipe; wait for a writer at its other end.
+
+    Raises Impossible if nothing was written within 10 seconds; `name` is the pipe's name for the
+    message.
+    """
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         try:
@@ -381,7 +395,10 @@ def _chained(first: bytes, others: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces joined to about a megabyte each; an empty piece, a hole, stays alone."""
+    """Yield the pieces joined to about a megabyte each; an empty piece stays alone.
+
+    An empty piece stands for a hole (a lost part) in the text.
+    """
     data = bytearray()
     for piece in pieces:
         if not piece:
@@ -402,9 +419,10 @@ def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _bounded(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yield the pieces; raise Impossible when they have more bytes than the longest possible hole.
+    """Yield the pieces; raise Impossible as soon as they have more than 256 MiB.
 
-    A log may begin with such a hole, but not with a longer one.
+    The pieces are the beginning of a log, which is read until text is found.  A log may begin with
+    up to 256 MiB of zeros.  `name` is the file's name for the message.
     """
     seen = 0
     for piece in pieces:
@@ -427,7 +445,7 @@ def _unspooled(line: bytes) -> str:
 
 
 def _undecoded(text: str) -> int:
-    """Return the number of lines with bytes that are not UTF-8."""
+    """Return the number of lines in `text` that have bytes which are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

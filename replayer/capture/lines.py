@@ -1,4 +1,7 @@
-"""Assembly of the entries of a PostgreSQL log from its lines, which begin with a prefix."""
+"""Assembly of the entries (messages) of a PostgreSQL log from its lines.
+
+The first line of an entry begins with a prefix, as log_line_prefix defines it.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,7 +22,7 @@ _TOGETHER_NS = 10**9
 
 
 class _Draft:
-    """An entry that may get further lines."""
+    """An entry (one message) of a PostgreSQL log that may get further lines."""
 
     __slots__ = ("groups", "holed", "key", "last", "parts", "session", "size", "time_ns")
 
@@ -35,9 +38,10 @@ class _Draft:
 
 
 class Joiner:
-    """A builder of entries from lines; lines of one entry may stand between lines of others.
+    """A builder of entries from the lines of a PostgreSQL log.
 
-    `window` is the number of entries that may be incomplete at a time.
+    Lines of one entry may stand between lines of others.  `window` is the number of entries that
+    may be incomplete at a time.
     """
 
     def __init__(
@@ -51,9 +55,10 @@ class Joiner:
         self._ready: list[LogEntry] = []
 
     def add(self, text: str, time_ns: int = 0, process: str = "") -> None:
-        """Add a line; pass its time and its process if these are not in its prefix.
+        """Add the next line of the log.
 
-        `time_ns` is in nanoseconds since 1970.
+        Pass its time in nanoseconds since 1970 (`time_ns`) and the number of its server process
+        (`process`) if they are not in the prefix of the line.
         """
         match = self._match(text)
         if match is None:
@@ -89,9 +94,9 @@ class Joiner:
         return made
 
     def finish(self, *, cut: bool = False) -> list[LogEntry]:
-        """Return all entries since the last `ready`, complete or not.
+        """Return all entries that `ready` has not returned yet, complete or not, at a file's end.
 
-        Pass `cut` if the file ends within a line; the last entry then ends with CUT.
+        Pass `cut` if the file ends within a line; the last entry then ends with CUT, a NUL.
         """
         if cut and self._drafts:
             last = self._drafts[-1]
@@ -101,10 +106,10 @@ class Joiner:
         return self.ready()
 
     def break_off(self) -> list[LogEntry]:
-        """Return all entries, because a hole follows; mark as HOLED those that it may have cut off.
+        """Return all entries that `ready` has not returned yet, because a hole follows.
 
-        These are the last entries of all sessions, if they are not much older than the last entry
-        in the file.
+        A hole is a lost part of the log.  Entries that it may have cut off are marked as HOLED:
+        the last entry of each session, unless it is a second or more older than the last entry.
         """
         last = self._drafts[-1] if self._drafts else None
         for draft in self._open.values():
@@ -121,7 +126,7 @@ class Joiner:
         draft.last = part
 
     def _go_on(self, text: str, process: str) -> None:
-        """Add a line that continues an entry, or count it if it belongs to none."""
+        """Add a line without a prefix to the entry that it continues; count it if there is none."""
         draft = self._open.get(process) if process else self._drafts[-1] if self._drafts else None
         if not text:
             return
@@ -162,7 +167,10 @@ class Joiner:
 def joined(
     joiner: Joiner, source: Input, advance: Callable[[int], None]
 ) -> Iterator[list[LogEntry]]:
-    """Yield lists of a file's entries; the prefix of each line has the time and the process."""
+    """Yield lists of a file's entries; `joiner` makes them from the lines of `source`.
+
+    `advance` is called with the number of bytes of each piece of the file that was read.
+    """
     add = joiner.add
     for lines in source.lines(advance):
         holed = lines[-1].endswith(HOLE)

@@ -11,15 +11,19 @@ _PLACE = re.compile(r"\$\d")
 
 
 class LoggedParameters:
-    """A reader of parameters; it remembers the longest complete value, to detect cut values."""
+    """A reader of statements' parameters from a PostgreSQL log.
+
+    It remembers the longest complete value of the log, to detect values that the server cut.
+    """
 
     def __init__(self) -> None:
         self._longest = 0
 
     def read(self, detail: str, text: str) -> tuple[tuple[str | None, ...] | None, str]:
-        """Return (parameters, ""), or (None, reason) if the statement cannot be replayed.
+        """Return (parameters, ""), or (None, reason in words) if the log lacks a parameter's value.
 
-        `detail` is the DETAIL of the entry, `text` the statement.
+        `detail` is the DETAIL of the statement's entry, `text` the statement.  Parameters are
+        texts, None for NULL; () if the statement has none.
         """
         at = detail.find("arameters: ")
         if at < 0:
@@ -36,10 +40,10 @@ class LoggedParameters:
         return tuple([_unquoted(value) for value in logged]), ""
 
     def _cut(self, logged: list[str]) -> bool:
-        """Return whether the log cut a value; it then put dots at the end of the value.
+        """Return whether the server cut a value in the log; it puts dots at the end of such a one.
 
-        The dots are the client's if the log has a complete value that is longer than the part
-        before them.
+        `logged` are the values of one statement with their quotes.  If the log has a complete value
+        that is longer than the part before the dots, the dots belong to the value.
         """
         whole = [len(value) for value in logged if not value.endswith("...'")]
         self._longest = max(self._longest, *whole, 0)

@@ -1,4 +1,4 @@
-"""Settings with which a server's log can be replayed, the cost of that log, and its place."""
+"""Settings with which a server's log can be replayed, the bytes a second of that log, its place."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UNKNOWN_BYTES = 100.0
 
 @dataclass(frozen=True, slots=True)
 class LogSetting:
-    """One setting of the log: its value, the value that a replay needs, and the reason."""
+    """One logging setting of a server: its value, the value that a replay needs, and the reason."""
 
     name: str
     value: str
@@ -49,7 +49,7 @@ class LogSetting:
 
     @property
     def changes(self) -> bool:
-        """Return whether the setting has to be changed."""
+        """Return whether the setting's value differs from the one that a replay needs."""
         return self.value != self.wanted
 
 
@@ -69,7 +69,7 @@ class Needs:
 
 
 def needs(database: Database) -> Needs:
-    """Return the settings with which a server's log can be replayed.
+    """Return the logging settings that a server needs so that its log can be replayed.
 
     Raises Skip for an engine that has no such settings.
     """
@@ -93,9 +93,10 @@ def _settings(database: Database) -> tuple[LogSetting, ...]:
 
 
 def check_effect(engine: Engine, url: URL) -> list[str]:
-    """Return a sentence for each setting that was set but is still not in effect.
+    """Return a sentence for each logging setting that was set but is still not in effect.
 
-    Processes of the server read new settings only at certain moments, so this waits some seconds.
+    Processes of the server read new settings only at certain moments.  So this waits up to five
+    seconds until all are in effect.
     """
     end = time.monotonic() + _EFFECT_SECONDS
     while True:
@@ -131,7 +132,7 @@ class LoggingCost:
 
 
 def cost(database: Database, seconds: float) -> LoggingCost:
-    """Watch the server's load for `seconds`, and return how much log that load would write."""
+    """Watch the server's load for `seconds`, and return how much log it would write a second."""
     schema = _schema(database)
     before = _totals(database, schema)
     begin = time.monotonic()
@@ -230,10 +231,10 @@ def place(engine: Engine, url: URL) -> LogLocation:
 
 
 def _here(engine: str, directory: Path, named: str, folder: Path) -> Path:
-    """Return the path of the log's file on this machine.
+    """Return the path of a server's log file on this machine.
 
-    The server may be in a container, where the same file has another path.  `folder` is the
-    server's data folder on this machine.
+    `directory` is the data folder and `named` the log file as the server reports them.  The server
+    may be in a container, where paths differ.  `folder` is its data folder on this machine.
     """
     path = Path(os.path.normpath(directory / named))
     if path.is_relative_to(directory):

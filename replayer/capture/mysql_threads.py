@@ -72,9 +72,9 @@ SILENT = "the log does not say which statements failed"
 
 
 class StampSpreader:
-    """A spreader of events: those with the same stamp get times spread evenly over its second.
+    """A queue of events from a log whose stamps have whole seconds.
 
-    The events keep the order of the log.
+    Events with the same stamp get times spread evenly over that second, in the order of the log.
     """
 
     def __init__(self) -> None:
@@ -82,9 +82,9 @@ class StampSpreader:
         self._held: list[Callable[[int], None]] = []
 
     def add(self, time_ns: int, done: Callable[[int], None]) -> None:
-        """Hold an event until all events of its second are there, then call `done` with its time.
+        """Hold an event until an event of another second is added, then call `done` with its time.
 
-        Times are in nanoseconds since 1970.
+        `time_ns`, the event's stamp, and the time given to `done` are nanoseconds since 1970.
         """
         if time_ns != self._time_ns or len(self._held) >= _MOST_HELD:
             self.finish()
@@ -92,14 +92,17 @@ class StampSpreader:
         self._held.append(done)
 
     def finish(self) -> None:
-        """Call the functions that were held, each with its time in nanoseconds."""
+        """Call the function of each event that is still held with the event's time.
+
+        Times are nanoseconds since 1970, spread evenly over the second of the events.
+        """
         held, self._held = self._held, []
         for place, done in enumerate(held):
             done(self._time_ns + place * 1_000_000_000 // len(held))
 
 
 class _Known:
-    """The state of one session."""
+    """The state of one session of a MySQL server while its log is read."""
 
     __slots__ = ("database", "last_ns", "number", "preparing", "twice")
 
@@ -122,42 +125,57 @@ class ThreadAssembly:
         self._ended: list[Action] = []
 
     def taken(self) -> list[Action]:
-        """Return the actions that were added since the last call."""
+        """Return the actions that were made since the last call of this method."""
         ended, self._ended = self._ended, []
         return ended
 
     def restarted(self, time_ns: int) -> None:
-        """End all sessions: a restarted server numbers its threads from the beginning."""
+        """End all sessions at `time_ns`, in nanoseconds since 1970, because the server restarted.
+
+        A restarted server numbers its threads from the beginning.
+        """
         for thread in list(self._known):
             self.disconnect(thread, max(time_ns, self._known[thread].last_ns))
 
     def connect(self, thread: str, time_ns: int, user: str, database: str) -> None:
-        """Begin a session for a thread; if the thread has a session already, end that one first."""
+        """Begin a session for a thread; if the thread has a session already, end that one first.
+
+        `time_ns` is in nanoseconds since 1970.
+        """
         self.disconnect(thread, time_ns)
         self._open(thread, time_ns, user, database, before=False)
 
     def disconnect(self, thread: str, time_ns: int) -> None:
-        """End a session, if there is one."""
+        """End the session of a thread, if it has one, at `time_ns` in nanoseconds since 1970."""
         known = self._known.pop(thread, None)
         if known is not None:
             self._ended.append(Action(known.number, "disconnect", time_ns))
 
     def break_off(self) -> None:
-        """Forget which command should come next: it may have been lost in a hole."""
+        """Forget which command each session is expected to send next.
+
+        It is for a hole, a lost part of the log, in which that command may have been.
+        """
         for known in self._known.values():
             known.preparing, known.twice = None, False
 
     def refused(self, thread: str, time_ns: int) -> None:
-        """Count a connection that the server refused, and end its session."""
+        """Count a connection that the server refused, and end the session of its thread, if any.
+
+        `time_ns` is in nanoseconds since 1970.
+        """
         self._reading.skip(REFUSED)
         self.disconnect(thread, time_ns)
 
     def skip(self, reason: str) -> None:
-        """Count something that cannot be replayed."""
+        """Add one to the number of things in the log that are not replayed for this `reason`."""
         self._reading.skip(reason)
 
     def use(self, thread: str, time_ns: int, database: str) -> None:
-        """Switch a session to another database."""
+        """Add a USE statement to a thread's session, unless `database` is its database already.
+
+        `time_ns` is in nanoseconds since 1970.
+        """
         known = self._of(thread, time_ns, "", before=True)
         if known.database != database:
             known.database = database
@@ -165,10 +183,11 @@ class ThreadAssembly:
             self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
 
     def prepare(self, thread: str, time_ns: int, text: str) -> None:
-        """Add the PREPARE statement that is just before this entry, with the text from this entry.
+        """Process an entry of the command Prepare, which has the text of a PREPARE statement.
 
-        Logs of MySQL 8 have that text only in this entry.  The entry is ignored if there is no such
-        statement before it.
+        In logs of MySQL 8, the PREPARE statement itself stands in the entry before, without that
+        text.  The statement is added with the text.  Without such a statement, nothing is done.
+        `time_ns` is in nanoseconds since 1970.
         """
         known = self._of(thread, time_ns, "", before=True)
         preparing, known.preparing = known.preparing, None
@@ -177,9 +196,10 @@ class ThreadAssembly:
             self._put(known, preparing._replace(text=f"{match[1]}'{quoted}'"))
 
     def execute(self, thread: str, time_ns: int, text: str) -> None:
-        """Add the execution of a prepared statement.
+        """Add the execution of a prepared statement; `text` is the statement with its values.
 
         An EXECUTE that the client sent as text has two entries.  The second one is ignored.
+        `time_ns` is in nanoseconds since 1970.
         """
         known = self._of(thread, time_ns, "", before=True)
         twice, known.twice = known.twice, False
@@ -191,8 +211,9 @@ class ThreadAssembly:
     ) -> None:
         """Add a statement of a thread; begin a session if the thread has none.
 
-        The session of `action` is not set yet.  `database` is the database in which the statement
-        ran, and `user` its user, if the log has them for each statement.
+        The number of the session in `action` is not set yet.  `database` is the database in which
+        the statement ran, and `user` its user, if the log has them for each statement; else they
+        are None and "".
         """
         logged = database is not None
         known = self._known.get(thread) or self._open(
@@ -215,7 +236,10 @@ class ThreadAssembly:
             self._put(known, action)
 
     def _whole(self, text: str) -> bool:
-        """Return whether a statement can be replayed; if not, count it by the reason."""
+        """Return whether the statement `text` can be replayed; if not, count it by the reason.
+
+        It cannot if its text is cut, if its data is not in the log, or if its password is hidden.
+        """
         reason = ""
         if text.endswith(CUT) and len(text) > _CUT_AT:
             reason = CUT_TEXT
@@ -246,19 +270,19 @@ class ThreadAssembly:
 
 
 class EntryAssembly(Protocol):
-    """The interface of an assembly of entries from the lines of a log."""
+    """The interface of a reader that makes entries from the lines of one kind of MySQL log."""
 
     assembly: ThreadAssembly
     spread: StampSpreader
 
     def begin(self, head: str) -> None:
-        """Detect the format of a file from its beginning."""
+        """Detect the format of a log file from `head`, the beginning of its text."""
 
     def take(self, line: str) -> None:
-        """Process the next line."""
+        """Process the next line of the log."""
 
     def finish(self) -> None:
-        """Complete the last entry, because its file ends."""
+        """Complete the last entry, because the log file ends."""
 
     def break_off(self) -> None:
         """Count the last entry as lost, unless it is complete: a hole (a lost part) follows."""
@@ -267,7 +291,10 @@ class EntryAssembly(Protocol):
 def actions(
     log: EntryAssembly, inputs: Iterable[Input], advance: Callable[[int], None]
 ) -> Iterator[list[Action]]:
-    """Yield clients' actions in the order of the log, many at once."""
+    """Yield lists of clients' actions in the order of the log; `log` makes them from the lines.
+
+    `advance` is called with the number of bytes of each piece of a file that was read.
+    """
     for source in inputs:
         log.begin(source.head())
         for lines in source.lines(advance):
@@ -286,9 +313,9 @@ def actions(
 
 
 def dated(stamp: str) -> str:
-    """Return a stamp such as 241122  3:05:07 in a form that StampReader reads.
+    """Return the time `241122  3:05:07`, for example, as `2024-11-22 03:05:07.0`.
 
-    MySQL before 5.7, for example, writes such stamps.
+    MySQL before 5.7 writes times in the first form; StampReader reads the second form.
     """
     day, clock = stamp.split()
     clock, _, fraction = clock.partition(".")

@@ -1,6 +1,6 @@
 """The commit order: for each action of a log, the earlier actions that a replay must wait for.
 
-A replay that keeps this order ends in the state of its source.  A transaction is a single
+A replay that keeps this order leaves the data as the source left it.  A transaction is a single
 statement, or the statements between its start and its end; it also ends with its session.
 Transactions have ranks in the order of their ends.  Actions that change rows of a table have turns
 in the order of their ends: an UPDATE that waited for the lock of another one ended after it.
@@ -31,7 +31,8 @@ _MOST_TABLES = 10_000
 class CommitOrder:
     """The commit order of a capture: it determines the CommitPlace of each action.
 
-    The caller passes the actions in the order of their ends.
+    The commit order is the order in which transactions ended and tables were changed.  The caller
+    passes the actions in the order of their ends.
     """
 
     def __init__(self) -> None:
@@ -45,7 +46,7 @@ class CommitOrder:
 
     @property
     def transactions(self) -> int:
-        """Return how many transactions have ended so far."""
+        """Return how many transactions have ended in the actions that were passed so far."""
         return self._ends.count
 
     @property
@@ -56,7 +57,8 @@ class CommitOrder:
     def place(self, action: Action, end_ns: int, fingerprint: Fingerprint | None) -> CommitPlace:
         """Return the place of the next action in the commit order.
 
-        `fingerprint` is None for a connect or disconnect.  `end_ns` is the end of the action.
+        `fingerprint` is None for a connect or disconnect.  `end_ns` is the end of the action, in
+        nanoseconds since 1970.
         """
         if fingerprint is None:
             return self._left(action, end_ns) if action.does == "disconnect" else _NO_PLACE
@@ -99,7 +101,10 @@ class CommitOrder:
         return needs, self._ends.add(end_ns) if ended else UNKNOWN
 
     def _locks(self, fingerprint: Fingerprint) -> bool:
-        """Return whether a statement that changes no table asks for an advisory lock."""
+        """Return whether statements of this fingerprint ask for an advisory lock, as get_lock does.
+
+        It is for statements that change no table.
+        """
         known = self._locking.get(fingerprint.number)
         if known is None:
             known = _LOCKS.search(fingerprint.text) is not None
@@ -128,7 +133,10 @@ class _Ends:
         self._some = array("q")
 
     def add(self, end_ns: int) -> int:
-        """Add the end of the next transaction; return its rank: how many ended before it."""
+        """Add the next transaction; return its rank, which is the number that ended before it.
+
+        `end_ns` is its end in nanoseconds since 1970.
+        """
         rank = self.count
         self.count += 1
         # An entry that is later in the log did not end earlier, whatever its clock shows.

@@ -1,4 +1,4 @@
-"""Timeouts and waits for locks, as a PostgreSQL log shows them."""
+"""Timeouts of statements and waits for locks, as a PostgreSQL log shows them."""
 
 import re
 from typing import NamedTuple
@@ -30,7 +30,10 @@ _DEADLOCK = "40P01"
 
 
 class Timeout(NamedTuple):
-    """The first word of a timeout's name (deadlock, lock, statement), and its nanoseconds."""
+    """A setting of deadlock_timeout, lock_timeout or statement_timeout to `ns` nanoseconds.
+
+    `name` is the first word: deadlock, lock or statement.
+    """
 
     name: str
     ns: int
@@ -39,23 +42,32 @@ class Timeout(NamedTuple):
 
 
 def waited_ns(message: str) -> int | None:
-    """Return how long a session has waited for a lock, in nanoseconds; None for other messages."""
+    """Return the nanoseconds that a session has waited for a lock, from a message of the log.
+
+    Returns None if the message is not about such a wait.
+    """
     match = _WAITS.match(message)
     return None if match is None else round(float(match[1]) * 1e6)
 
 
 def given(text: str) -> Timeout | None:
-    """Return the timeout that a statement sets; None for other statements."""
+    """Return the timeout that a SET statement sets; None for other statements."""
     return _timeout(_GIVEN.match(text))
 
 
 def changed(message: str) -> Timeout | None:
-    """Return the timeout that a message reports as changed; None for other messages."""
+    """Return the timeout that a message about the server's configuration reports as changed.
+
+    Returns None for other messages.
+    """
     return _timeout(_CHANGED.match(message))
 
 
 def ended(message: str, sqlstate: str) -> str:
-    """Return the timeout that ended a statement: "lock", "statement" or "deadlock"; "" for none."""
+    """Return the timeout that ended a statement: "lock", "statement" or "deadlock"; "" for none.
+
+    `message` and `sqlstate` are those of the statement's error.
+    """
     for name in ("lock", "statement"):
         if f"due to {name} timeout" in message:
             return name
@@ -63,7 +75,10 @@ def ended(message: str, sqlstate: str) -> str:
 
 
 def _timeout(match: re.Match[str] | None) -> Timeout | None:
-    """Return a matched timeout, whose value without a unit is in ms; None without a match."""
+    """Return the timeout in a match of a pattern; None if `match` is None.
+
+    A value without a unit is in milliseconds.
+    """
     if match is None:
         return None
     local, name, value, unit = match.groups()

@@ -1,6 +1,6 @@
 """Prefixes of PostgreSQL's log lines: given as log_line_prefix, or found from the lines.
 
-A prefix that is found may have stamps, process numbers, session ids, `user@database` and
+A prefix that is found from lines may have times, process numbers, session ids, `user@database` and
 `name=value`, with any characters between them.
 """
 
@@ -93,16 +93,16 @@ class Prefix:
     """True if its stamps have whole seconds only."""
 
     def has(self, field: str) -> bool:
-        """Return whether the prefix has this one of FIELDS."""
+        """Return whether the prefix has this one of FIELDS, such as session or database."""
         return self.places[FIELDS.index(field)] >= 0
 
 
 def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefix:
-    """Return the Prefix that matches lines written with this log_line_prefix.
+    """Return the Prefix that matches lines written with the log_line_prefix `template`.
 
-    Pass `timed=False` if text around the lines (syslog's, for example) has their times, and
-    `known=True` if it has their processes.  Raises Impossible for a prefix that lacks the time, or
-    lacks both process and session, unless that text has them.
+    Pass `timed=False` if the times of the lines are not in the prefix, but in text around it, such
+    as syslog's.  Pass `known=True` if their processes are in that text.  Raises Impossible for a
+    prefix that lacks the time, or both process and session, unless that text has them.
     """
     parts, optional, at = [], 0, 0
     seen: set[str] = set()
@@ -156,9 +156,10 @@ def _fragment(escape: str, seen: set[str], *, padded: bool) -> str:
 def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) -> Prefix | None:
     """Return the prefix that most lines have before their severity, such as LOG or ERROR.
 
-    Lines without a severity are ignored.  Returns None if no prefix fits half of the others.
-    `timed` and `known` are as in `compiled`.  Raises Impossible if the fitting prefix has no time,
-    or neither a process nor a session.
+    Lines without a severity are ignored.  Returns None if no prefix fits half of the others.  Pass
+    `timed=False` if the times of the lines are in text around them, such as syslog's, and
+    `known=True` if their processes are.  Raises Impossible if the fitting prefix lacks the time, or
+    both process and session, unless that text has them.
     """
     beginnings = [
         (line[: match.start()], line[match.end() : match.end() + 20])
@@ -192,9 +193,10 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
 
 
 def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bool) -> Prefix:
-    """Return the prefix changed so that it also fits the lines of the server's own processes.
+    """Return the prefix `one`, changed so that it also fits lines of the server's own processes.
 
-    Those lines may have only the beginning of the prefix, which then ends with %q.
+    Such lines end where a log_line_prefix has %q.  If some of the `beginnings` of lines fit only
+    the first part of the prefix, %q is inserted after this part.
     """
     others = {
         template
@@ -212,7 +214,7 @@ def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bo
 
 
 def _template(begin: str) -> str:
-    """Return a log_line_prefix that fits the beginning of a line, such as %m for a time."""
+    """Return a log_line_prefix that fits the beginning of a line: %m for a time, for example."""
     seen: set[str] = set()
 
     def escape(match: re.Match[str]) -> str:

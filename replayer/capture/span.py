@@ -25,7 +25,10 @@ Inode = tuple[int, int]
 
 
 class Piece(NamedTuple):
-    """The part of a log file that was added between two moments: bytes `begin` to `end`."""
+    """The part of a log file that was added between two moments: its bytes `begin` to `end`.
+
+    `inode` is (device, inode) of the file.
+    """
 
     path: Path
     inode: Inode
@@ -36,7 +39,8 @@ class Piece(NamedTuple):
 def sizes(place: LogLocation) -> dict[Inode, int]:
     """Return (device, inode) -> current size in bytes, for the files in a log's folder.
 
-    Raises ReplayerError if the folder cannot be read.
+    Returns {} if the log's path on this machine is not known.  Raises ReplayerError if the folder
+    cannot be read.
     """
     if place.here is None:
         return {}
@@ -49,9 +53,11 @@ def sizes(place: LogLocation) -> dict[Inode, int]:
 
 
 def written(place: LogLocation, before: dict[Inode, int]) -> list[Piece]:
-    """Return the pieces written since `before`, in the files that belong to the log now.
+    """Return the parts of a server's log files that were added since an earlier moment.
 
-    `before` is the result of `sizes`.  Raises ReplayerError if the folder cannot be read.
+    `before` is (device, inode) -> size in bytes at that moment, as `sizes` returned it.  Returns []
+    if the log's path on this machine is not known.  Raises ReplayerError if the folder cannot be
+    read.
     """
     if place.here is None:
         return []
@@ -70,7 +76,10 @@ def written(place: LogLocation, before: dict[Inode, int]) -> list[Piece]:
 
 
 def check_out(folder: Path) -> None:
-    """Raise Impossible for a folder that is not empty, is not a folder, or is not safe to use."""
+    """Raise Impossible if `folder` cannot take a copy of a log.
+
+    It must be an empty folder or not exist, and no other user may own it or be able to swap it.
+    """
     try:
         if os.path.lexists(folder):
             with trusted_path.own(folder, _OUT) as target:
@@ -89,9 +98,10 @@ def check_out(folder: Path) -> None:
 
 
 def copied(pieces: list[Piece], folder: Path) -> int:
-    """Copy the pieces into files that only their owner can read; return the number of bytes.
+    """Copy the pieces into files in `folder` that only their owner can read; return their bytes.
 
-    Raises Impossible for a folder that another user owns or could swap.
+    The folder is made if it does not exist.  Raises Impossible for a folder that another user owns
+    or could swap, and ReplayerError if the copy fails.
     """
     total = 0
     try:
@@ -112,7 +122,7 @@ def copied(pieces: list[Piece], folder: Path) -> int:
 
 
 def _opened(piece: Piece) -> IO[bytes]:
-    """Open the file of a piece; raise ReplayerError if it is another file now.
+    """Open the log file of a piece; raise ReplayerError if its path leads to another file now.
 
     The folder belongs to the server, whose user could put another file there.
     """
@@ -145,7 +155,7 @@ def _copy(piece: Piece, source: IO[bytes], file: IO[bytes]) -> int:
 
 
 def free(place: LogLocation) -> int | None:
-    """Return the free bytes on the disk of the log; None if they are not known."""
+    """Return the free bytes on the disk that has a server's log; None if they are not known."""
     try:
         return None if place.here is None else shutil.disk_usage(place.here.parent).free
     except OSError:

@@ -1,4 +1,4 @@
-"""Times in the forms that servers write, converted to nanoseconds since 1970 in UTC.
+"""Conversion of stamps (times as servers write them in logs) to nanoseconds since 1970 in UTC.
 
 The abbreviation of a zone means what PostgreSQL's own list gives for it.  An abbreviation that is
 not in the list is taken as UTC and remembered, so that a note can report it.
@@ -47,7 +47,7 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 class StampReader:
-    """A reader of stamps; repeated parts of stamps are computed once."""
+    """A converter of stamps (times in a log) to nanoseconds; it caches repeated parts of stamps."""
 
     def __init__(self) -> None:
         self.unknown: set[str] = set()
@@ -56,10 +56,9 @@ class StampReader:
         self._rests: dict[str, int] = {}
 
     def ns(self, stamp: str) -> int:
-        """Return the time of a stamp such as 2026-05-16 05:11:50.269 CEST.
+        """Return a stamp such as 2026-05-16 05:11:50.269 CEST in nanoseconds since 1970 in UTC.
 
-        The time is in nanoseconds since 1970, in UTC.  Raises ValueError for a text that is no
-        stamp.
+        Raises ValueError for a text that is no such stamp.
         """
         second = self._seconds.get(stamp[:19])
         if second is None:
@@ -112,11 +111,11 @@ class StampReader:
 
 
 class Yearless:
-    """A reader of syslog's stamps without a year, such as Feb 11 13:15:39.
+    """A converter of syslog's stamps, which have no year, such as Feb 11 13:15:39.
 
-    The year of the first line is the year of the last write to the file.  It is the year before if
-    the line would be more than a day after that write.  The year goes up by one from December to
-    January.
+    `written` is the time of the last write to the log file, or None for now.  The first stamp is of
+    that year.  It is of the year before if it would be more than a day after that write.  The year
+    goes up by one from December to January.
     """
 
     def __init__(self, written: datetime | None) -> None:
@@ -128,9 +127,9 @@ class Yearless:
         self._last_month = 0
 
     def ns(self, stamp: str) -> int:
-        """Return the time of a stamp, in nanoseconds since 1970.
+        """Return the time of a stamp such as Feb 11 13:15:39, in nanoseconds since 1970.
 
-        Raises ValueError for a text that is not a stamp.
+        Stamps must come in the order of the log.  Raises ValueError for a text that is no stamp.
         """
         if stamp == self._last:
             return self._last_ns

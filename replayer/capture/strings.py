@@ -1,4 +1,4 @@
-"""Conversion of many strings to two arrays of bytes, and back; sizes are checked before that."""
+"""Conversion of many strings to two byte strings (texts and lengths), and back with checks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Strings:
 
     @classmethod
     def unpack(cls, text: bytes, lengths: bytes) -> "Strings":
-        """Return the strings of packed bytes; raise ValueError if text and lengths do not fit."""
+        """Return the strings that `pack` made to bytes; raise ValueError if the two do not fit."""
         characters = text.decode("utf-8", "surrogatepass")
         each = np.frombuffer(lengths, "<i4")
         if (each < _NONE).any() or np.maximum(each, 0).sum(dtype=np.int64) != len(characters):
@@ -36,7 +36,7 @@ class Strings:
         return cls(characters, each, _offsets(each))
 
     def pack(self) -> tuple[bytes, bytes]:
-        """Return the text and the lengths as bytes, in the form that `unpack` takes."""
+        """Return (the text, the lengths) as bytes: UTF-8, and 32-bit integers, -1 for None."""
         return self.text.encode("utf-8", "surrogatepass"), self.lengths.astype("<i4").tobytes()
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class Strings:
         return self.text[begin : begin + length]
 
     def part(self, begin: int, end: int) -> tuple[str | None, ...]:
-        """Return the strings from index `begin` up to `end`."""
+        """Return the strings from index `begin` to index `end` - 1."""
         lengths, offsets = self.lengths[begin:end].tolist(), self.offsets[begin:end].tolist()
         return tuple(
             None if length == _NONE else self.text[offset : offset + length]

@@ -59,7 +59,7 @@ class WriteCounts:
     open: dict[int, None] = field(default_factory=dict)
 
     def add(self, block: Block) -> None:
-        """Count a block's actions."""
+        """Add the actions of a block, a part of the replay file, to all counts."""
         columns = block.columns
         begin = int(columns.start_ns.min())
         self.begin_ns = begin if self.begin_ns is None else min(begin, self.begin_ns)
@@ -151,7 +151,10 @@ class WriteCounts:
         transactions: int,
         chains: int,
     ) -> CaptureSummary:
-        """Return the summary of the capture: all counts so far, and the facts that are passed."""
+        """Return the summary of the capture: all counts so far, and the facts that are passed.
+
+        The parameters become the summary's fields of the same names.
+        """
         begin = self.begin_ns or 0
         minute, most = max(
             self.minutes.items(), key=lambda each: (each[1], -each[0]), default=(0, 0)

@@ -48,12 +48,18 @@ _DATABASE = re.compile(
     r"[\w+-]*(sql|postgres|maria|citus|columnstore)[\w+-]*:.*@", re.IGNORECASE | re.DOTALL
 )
 _ARGUMENTS = (45, 46)
-"""The indices of arg_start and arg_end in proc_pid_stat(5), after the program's name."""
+"""The indices of arg_start and arg_end among the fields after the program's name.
+
+The fields are those of /proc/PID/stat, see proc_pid_stat(5).
+"""
 _typed: dict[str, str] = {}
 
 
 def hidden(words: Sequence[str]) -> list[str]:
-    """Return the arguments with *** for each secret, and overwrite the secrets for `ps`."""
+    """Return a command line's arguments with *** for each secret, such as a password in a URL.
+
+    The secrets are also overwritten in this process's memory from which `ps` reads the arguments.
+    """
     shown, before = [], ""
     secrets: list[str] = []
     for word in words:
@@ -73,7 +79,10 @@ def hidden(words: Sequence[str]) -> list[str]:
 
 
 def revealed(text: str) -> str:
-    """Return the original of an argument in which `hidden` put ***; other text is unchanged."""
+    """Return the original of an argument in which `hidden` replaced a secret by ***.
+
+    Any other text is returned unchanged.
+    """
     return _typed.get(text, text)
 
 
@@ -95,10 +104,10 @@ def _masked(word: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _spans(word: str, *, of_engine: bool) -> list[tuple[int, int]]:
-    """Return (begin, end) of each secret in an argument that is a URL or an engine's address.
+    """Return (begin, end), as indices of `word`, of each secret in it, in the order of the text.
 
-    The secrets are in the order of the text.  With `of_engine`, an address without `://` is
-    searched, too.
+    `word` is a command-line argument.  It is searched if it has `://`, or if `of_engine` is True:
+    then it is the address of a database, even without `://`.
     """
     scheme = word.find("://")
     if scheme < 0 and not of_engine:
@@ -131,8 +140,8 @@ def _of_user(word: str, start: int, *, slashes: bool) -> Iterator[tuple[int, int
 def _of_query(word: str, start: int) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) of the value of each secret parameter in a URL, such as a password.
 
-    A value may have an & in it, so it only ends at a parameter that is known to be harmless
-    (PLAIN).
+    The search begins at the index `start`, after the URL's scheme.  A value may have an & in it, so
+    it only ends at a parameter that is known to be harmless (PLAIN).
     """
     begin = -1
     for parameter in re.finditer(r"(?:^|[?&])([^=&?]*)=?", word[start:]):

@@ -38,7 +38,11 @@ class Address:
 
 
 def parsed(text: str, option: str) -> Address:
-    """Parse `ADDR:PORT`, `ADDR`, `:PORT` or a port; raise Impossible for any other text."""
+    """Parse `ADDR:PORT`, `ADDR`, `:PORT` or a port; raise Impossible for any other text.
+
+    Without a host, the address is on 127.0.0.1; without a port, the port is 0.  `option` is the
+    command-line option that the error names.
+    """
     written = _WRITTEN.fullmatch(text)
     if written is None:
         raise Impossible(
@@ -67,14 +71,18 @@ def reaches_only_itself(number: str) -> bool:
 def is_loopback(address: Address, option: str) -> bool:
     """Return whether only this host can reach an address.
 
-    For a name, all the addresses that it resolves to must be loopback.  Raises Impossible if it
-    does not resolve.
+    For a name, all the addresses that it resolves to must be loopback.  Raises Impossible, which
+    names the command-line option `option`, if it does not resolve.
     """
     return all(reaches_only_itself(str(place[4][0])) for place in _places(address, option))
 
 
 def bound(address: Address, option: str) -> socket.socket:
-    """Return a listening socket; raise Impossible if the address is in use or not of this host."""
+    """Return a socket that listens at an address of this host.
+
+    Raises Impossible, which names the command-line option `option`, if the address is in use, or if
+    this host cannot listen there.
+    """
     family, kind, protocol, _, where = _places(address, option)[0]
     listening = socket.socket(family, kind, protocol)
     try:

@@ -28,7 +28,7 @@ _NUMBERS: dict[Any, str] = {int: "a whole number, such as 3", float: "a number, 
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser with every command of the commands package."""
+    """Return the parser of the program `replayer`, which has a parser for each of its commands."""
     top = CommandParser(
         prog="replayer",
         description=ABOUT,
@@ -56,7 +56,10 @@ class CommandParser(argparse.ArgumentParser):
     load: Callable[[], Any] | None = None
 
     def prepare(self) -> None:
-        """Let the command add its arguments, unless it has done so already."""
+        """Import the command's module and add the command's arguments, unless that is done already.
+
+        It does nothing for the parser of the whole program.
+        """
         if self.load is not None:
             command, self.load = self.load(), None
             self.epilog = command.EPILOG
@@ -85,7 +88,11 @@ class CommandParser(argparse.ArgumentParser):
             raise
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Raise an error for a value that is no choice; suggest only the most similar choice."""
+        """Raise ArgumentError if `value` is not one of the argument's choices.
+
+        Its message suggests only the most similar choice.  Any value is right for an argument
+        without choices.
+        """
         if action.choices is not None and value not in action.choices:
             if action.metavar == "COMMAND" and value in assets.workloads():
                 raise argparse.ArgumentError(
@@ -95,10 +102,10 @@ class CommandParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no {value!r}{near}")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Let the command add its arguments, then parse as argparse does.
+        """Add the command's arguments if that is not done yet, then parse as argparse does.
 
-        An unknown option is refused here, in the parser of the command, so that the message names
-        that command's help.
+        An unknown option ends the program with status 2 here, in the parser of the command, so that
+        the message names that command's help.
         """
         self.prepare()
         known, unknown = super().parse_known_args(args, namespace)
@@ -107,7 +114,10 @@ class CommandParser(argparse.ArgumentParser):
         return known, unknown
 
     def _meant(self, unknown: Sequence[str]) -> str:
-        """Return a question with the options that may have been meant; "" if none is similar."""
+        """Return a question that suggests options similar to the arguments `unknown`.
+
+        It is "" if no option is similar.
+        """
         options = [option for option in self._option_string_actions if option.startswith("--")]
         close = [
             match

@@ -1,4 +1,4 @@
-"""The program: it runs one command and returns its exit status; only here errors are caught."""
+"""The program: it runs one command, prints its error if it fails, and returns the exit status."""
 
 import json
 import sys
@@ -11,7 +11,11 @@ from replayer.errors import Interrupted
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run replayer with these arguments, and return its exit status."""
+    """Run replayer with the command-line arguments `argv`, and return its exit status.
+
+    `argv` is without the program's name.  An expected error is printed on stderr as a sentence; a
+    defect of replayer raises its exception.
+    """
     # Hide secrets before a command's module is loaded, which takes time: `ps` shows arguments.
     arguments = argv_secrets.hidden(argv)
     # Do this before any file is opened: it would get the descriptor of a closed standard stream.
@@ -45,7 +49,8 @@ def _performed(arguments: Sequence[str]) -> int:
 def _complain(sentence: str, status: int, arguments: Sequence[str]) -> None:
     """Print an error on stderr as a sentence, or as JSON if the arguments have `--progress json`.
 
-    With that option, all output on stderr is JSON.
+    With that option, all output on stderr is JSON.  `status` is the exit status, which the JSON
+    has, too.
     """
     pairs = zip(("", *arguments), arguments, strict=False)
     if any(pair == ("--progress", "json") or pair[1] == "--progress=json" for pair in pairs):

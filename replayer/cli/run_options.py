@@ -59,7 +59,10 @@ def add_run_options(add: Callable[..., object], *, programs: bool = True) -> Non
 
 
 def add_left_out(add: Callable[..., object]) -> None:
-    """Add the option that leaves out collectors."""
+    """Add the option --without, which names the collectors that a run leaves out.
+
+    `add` is the `add_argument` of a parser or of a group.
+    """
     add(
         "--without",
         type=split_names,
@@ -74,7 +77,10 @@ def add_left_out(add: Callable[..., object]) -> None:
 
 
 def add_results(add: Callable[..., object], use: str = "results are") -> None:
-    """Add the option for the folder of results; `use` completes "where ..." in its help."""
+    """Add the option --results, the folder of results; `use` completes "where ..." in its help.
+
+    `add` is the `add_argument` of a parser or of a group.
+    """
     add(
         "--results",
         type=Path,
@@ -84,12 +90,16 @@ def add_results(add: Callable[..., object], use: str = "results are") -> None:
 
 
 def split_names(text: str) -> list[str]:
-    """Return the names in a list that is separated by commas."""
+    """Return the names in a text that separates them by commas, without blanks and empty names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def list_run_arguments(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the given options as arguments of `replayer run`, with absolute paths."""
+    """Return the options in `args` as arguments of `replayer run`, with absolute paths.
+
+    `args` are the parsed arguments of another command.  Options that the user did not give are left
+    out.
+    """
     return tuple(part for pair in _pairs(args) for part in pair)
 
 

@@ -65,7 +65,10 @@ def guarded() -> Iterator[None]:
 
 
 def _open_closed() -> None:
-    """Open /dev/null for each closed stream, so that no file gets the stream's descriptor."""
+    """Open /dev/null for each of stdin, stdout and stderr that the process started without.
+
+    Without this, the next file that is opened would get that stream's descriptor.
+    """
     for number, (name, flags) in enumerate(_STANDARD):
         try:
             os.fstat(number)
@@ -78,7 +81,10 @@ def _open_closed() -> None:
 
 
 class _Stream:
-    """A wrapper of a text stream that handles failed writes."""
+    """A wrapper of a text stream that handles failed writes.
+
+    After a failed write, all further output goes to /dev/null, and `_tell` decides about the error.
+    """
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream

@@ -1,8 +1,8 @@
 """Work on several hosts: start agents, compare clocks, start together and collect the results.
 
-The connections to other hosts use Dask's distributed. Only dask_backend, dask_plugin, launch,
-registration, agent_worker and tls import it, and these modules are imported only if the user asks
-for several hosts.
+The connections to other hosts use the library `distributed` of Dask. Only dask_backend,
+dask_plugin, launch, registration, agent_worker and tls import it, and these modules are imported
+only if the user asks for several hosts.
 """
 
 import importlib.util

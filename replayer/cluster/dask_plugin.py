@@ -33,14 +33,20 @@ _HANDLER = "replayer"
 
 
 class DaskGuest(distributed.WorkerPlugin):  # type: ignore[misc]
-    """Replayer's handler on a worker of a user's own Dask cluster."""
+    """A plugin of Dask that adds replayer's handler to a worker of a user's own Dask cluster.
+
+    `name` is the name of the plugin in Dask.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.working: Lease | None = None
 
     def setup(self, worker: Any) -> None:
-        """Add replayer's handler to the worker; Dask calls this in the worker's event loop."""
+        """Add replayer's handler to the worker, unless another replayer has added one.
+
+        Dask calls this in the worker's event loop.
+        """
         self._worker, self._left = worker, threading.Event()
         if _HANDLER in worker.handlers:
             return
@@ -60,7 +66,7 @@ class DaskGuest(distributed.WorkerPlugin):  # type: ignore[misc]
         return await remote_calls.answer(self.working, call, arguments)
 
     def wait(self) -> None:
-        """Wait until the run is over, or its coordinator is gone."""
+        """Wait until the run that uses this worker is over, or until its coordinator is gone."""
         self._left.wait()
 
     def _leave(self) -> None:

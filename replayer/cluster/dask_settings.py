@@ -66,7 +66,10 @@ LOGGING = {"distributed": "critical", "tornado": "critical", "asyncio": "critica
 
 
 def configured() -> None:
-    """Set the values of DASK and LOGGING in this process; other Dask settings of the user stay."""
+    """Set the constants DASK and LOGGING as Dask's configuration of this process.
+
+    Other Dask settings of the user stay.
+    """
     import dask.config  # noqa: PLC0415 - the core runs without Dask
 
     dask.config.set({**DASK, "logging": LOGGING})

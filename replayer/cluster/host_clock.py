@@ -17,7 +17,10 @@ TIMES = 50
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """Another host's CLOCK_MONOTONIC minus this host's, when this host's clock is `at_ns`."""
+    """Another host's CLOCK_MONOTONIC minus this host's, at one instant.
+
+    `ns` is the difference in nanoseconds, and `at_ns` this host's clock when it was measured.
+    """
 
     ns: int
     bound_ns: int
@@ -27,14 +30,14 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class HostClock:
-    """A host's clock, from one or two measurements of its offset."""
+    """Another host's clock, as known from one or two measurements of its offset."""
 
     first: Offset
     last: Offset | None = None
 
     @property
     def drift(self) -> float | None:
-        """Return how much faster the host's clock runs than this host's; 1e-6 is 1 ppm.
+        """Return the rate at which the other host's clock gains on this host's; 1e-6 is 1 ppm.
 
         None after only one measurement.
         """
@@ -75,9 +78,10 @@ async def measured(
     times: int = TIMES,
     now: Callable[[], int] = time.monotonic_ns,
 ) -> Offset:
-    """Return the offset of another host's clock, from the best of `times` pings.
+    """Return the offset of another host's clock, from the fastest of `times` pings.
 
-    `ping` asks that host for its CLOCK_MONOTONIC and returns it in nanoseconds.
+    `ping` asks that host for its CLOCK_MONOTONIC and returns it in nanoseconds. `now` returns this
+    host's.
     """
     return min([await _one(ping, now) for _ in range(times)], key=lambda offset: offset.bound_ns)
 

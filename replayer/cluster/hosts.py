@@ -69,7 +69,7 @@ class Hosts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the clients; of n clients, number i % n does job i."""
+        """Return the names of the client hosts; of n clients, number i % n does job i of a pool."""
         return tuple(self._members)
 
     @property
@@ -98,10 +98,11 @@ class Hosts:
         return self._loop.run(self._member(name).offset())
 
     def ask(self, name: str, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:
-        """Return a host's answer to the call `op` with these arguments, as a dict.
+        """Ask the agent on the host `name` to do the operation `op`; return its answer, a dict.
 
-        The calls are those in remote_calls. Raises HostLost if there is no answer within `timeout`
-        seconds, and ReplayerError with the host's message if the call failed.
+        `op` is the name of an operation in remote_calls, such as `ping`, and `arguments` are its
+        arguments. Raises HostLost if there is no answer within `timeout` seconds, and
+        ReplayerError with the host's message if the operation failed.
         """
         return self._loop.run(self._member(name).ask(op, timeout=timeout, **arguments))
 
@@ -165,10 +166,11 @@ class RemoteRun:
         self._loop.run(self._member.release())
 
     def receive_messages(self, timeout: float = 1.0) -> Iterator[Any]:
-        """Yield the reports until the function has ended; None after `timeout` seconds without one.
+        """Yield the function's reports until it has ended, and None for a pause in the reports.
 
-        After the last report, raises HostLost if the host is lost, or ReplayerError with the
-        message with which the function failed.
+        A None comes after every `timeout` seconds without a report. After the last report, raises
+        HostLost if the host is lost, or ReplayerError with the message with which the function
+        failed.
         """
         member = self._member
         while True:
@@ -192,7 +194,7 @@ class RemoteRun:
         self._loop.run(self._member.ask("interrupt", number=int(number)))
 
     def result(self) -> Any:
-        """Return what the function returned, after it has ended."""
+        """Return the value that the function returned; raise ReplayerError if it has not ended."""
         return packing.unpack(self._loop.run(self._member.collected()))
 
 

@@ -50,7 +50,10 @@ _ASKED = {
     "retire_workers",
     "terminate",
 }
-"""Allowed requests: those of workers and of the SpecCluster. Dask's others are for its clients."""
+"""The requests that the scheduler accepts: those of workers and of the SpecCluster.
+
+Dask's other requests are for its clients.
+"""
 
 
 class OwnScheduler(Scheduler):  # type: ignore[misc]
@@ -207,7 +210,10 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
 async def launched(
     hosts: Sequence[tuple[str, str]], roles: tls.Roles
 ) -> AsyncIterator[SpecCluster]:
-    """Yield Dask's cluster with an agent for each (name, host); they end with the `with` block."""
+    """Start an agent for each (name of agent, host) of `hosts`; yield Dask's cluster of the agents.
+
+    The agents end with the `with` block. `roles` has their certificates.
+    """
     security = tls.security(roles.coordinator)
     talking = ThreadPoolExecutor(_CONVERSATIONS, thread_name_prefix="replayer-ssh")
     # Its extensions are for tasks, and one of them sends a pickle to every worker.

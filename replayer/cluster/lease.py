@@ -86,7 +86,7 @@ class _State:
     agent_cpu: float = 0.0
 
     def after(self, taken: int) -> list[bytes]:
-        """Drop the first `taken` of all reports; return the next reports, at most about 4 MiB."""
+        """Drop the first `taken` of all reports so far; return the next, at most about 4 MiB."""
         known = max(0, taken - self.forgotten)
         del self.reports[:known]
         self.forgotten += known
@@ -138,8 +138,8 @@ class Lease:
     async def changed(self, seen: str, seconds: float, taken: float = math.inf) -> None:
         """Wait until the name of the child's state differs from `seen`, for at most `seconds`.
 
-        If the child executes a whole run, also return as soon as it has sent more than `taken`
-        reports, because a user waits for them.
+        If the child executes a whole run, the wait also ends as soon as the child has sent more
+        than `taken` reports in all, because a user waits for them.
         """
         deadline = self._loop.time() + seconds
         while not self._news(seen, taken) and (left := deadline - self._loop.time()) > 0:
@@ -148,7 +148,7 @@ class Lease:
                 await asyncio.wait_for(self._change.wait(), left)
 
     def is_latest(self, number: int) -> bool:
-        """Return whether `number` is the number of the current child."""
+        """Return whether `number` is the number of the latest child process, which `begin` gave."""
         return number == self._number
 
     async def begun(self, seconds: float) -> None:
@@ -246,7 +246,7 @@ class Lease:
         return self._state.opened
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """Make the child send itself this signal, so that it cleans up and stops."""
+        """Make the child send itself the signal `number`, so that it cleans up and stops."""
         self._send("interrupt", number)
 
     async def end(self) -> None:

@@ -38,7 +38,9 @@ class Reach:
 def measured(connector: Connector, _: Elsewhere) -> Reach:
     """Measure the round trip of small statements and the speed of large results.
 
-    This makes one connection to the server. Raises ReplayerError if the server does not answer.
+    This makes one connection to the server, by `connector`, and takes about half a second. The
+    second argument, the link to the requesting host, is not used. Raises ReplayerError if the
+    server does not answer.
     """
     with contextlib.closing(driver.connect(connector)) as connection:
         cursor = connection.cursor()

@@ -28,9 +28,12 @@ _LEAVE_SECONDS = 2.0
 _BEGIN_SECONDS = 4 * START_SECONDS
 _SILENCE_SECONDS = CALL_SECONDS
 _LATE_SECONDS = 1.0
-"""A timeout that is noticed so much later means that this process did not run meanwhile."""
+"""If a timeout is noticed this many seconds too late, this process did not run meanwhile."""
 _BUSY_SILENCE_SECONDS = 2 * CALL_SECONDS
-"""The limit for a whole run, which may hold Python's lock for a while and then not answer."""
+"""Seconds of silence after which the child process of a whole run counts as lost.
+
+It may hold Python's lock for a while, and cannot answer then.
+"""
 
 
 class Member:
@@ -98,10 +101,11 @@ class Member:
         self._beating = asyncio.create_task(self._beat())
 
     async def ask(self, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:  # noqa: ASYNC109
-        """Return the host's answer to the call `op` with these arguments, as a dict.
+        """Ask the host's agent to do the operation `op`, and return its answer, a dict.
 
-        The calls are those in remote_calls.  Raises HostLost if it does not answer within `timeout`
-        seconds, and ReplayerError with the host's message if the call failed.
+        `op` is the name of an operation in remote_calls, such as `ping`, and `arguments` are its
+        arguments.  Raises HostLost if there is no answer within `timeout` seconds, and
+        ReplayerError with the host's message if the operation failed.
         """
         if self.lost:
             raise HostLost(self.lost)
@@ -139,7 +143,12 @@ class Member:
         return await host_clock.measured(ping)
 
     async def begin(self, kind: str, work: str, packed: bytes, processes: int) -> None:
-        """Make the agent start its child; the arguments are those of `Lease.begin`."""
+        """Make the agent start its child process, which does the work.
+
+        `kind` is `share` for a part of a pool's jobs, or `run` for a whole run. `work` is the name
+        `module:function` of the function to call. `packed` is the list of jobs, or the run's order,
+        as bytes. `processes` is the number of worker processes of a share.
+        """
         answer = await self.ask(
             "begin",
             timeout=_BEGIN_SECONDS,
@@ -153,7 +162,7 @@ class Member:
         self._child, self._taken, self._kind = answer["child"], 0, kind
 
     async def collected(self) -> bytes:
-        """Return the result of the agent's child as bytes, fetched piece by piece."""
+        """Return the result of the agent's child as bytes of `packing`, fetched piece by piece."""
         data = b""
         while True:
             answer = await self.ask("collect", timeout=_BEGIN_SECONDS, offset=len(data))
@@ -232,7 +241,10 @@ class Member:
 
 
 def refuse_other(here: HostDescription, there: HostDescription, name: str) -> None:
-    """Raise ReplayerError if the host `name` has another version of replayer than this host."""
+    """Raise ReplayerError if replayer on the host `name` differs from replayer on this host.
+
+    `here` describes this host and `there` that one: their versions or files must be the same.
+    """
     if (there.version, there.digest) == (here.version, here.digest):
         return
     raise ReplayerError(

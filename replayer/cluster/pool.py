@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from replayer.watch.workers import Awaited, Work
 
 _AHEAD_SECONDS = 2.0
-"""The start is this long after its announcement, which reaches 64 hosts within a second."""
+"""The common start of the jobs is this long after its announcement to the hosts.
+
+The announcement reaches 64 hosts within a second.
+"""
 _OPEN_SECONDS = 6.0
 _KEPT = 64
 """The number of each host's latest reports that are kept, for use if the host is lost."""
@@ -36,7 +39,11 @@ _KEPT = 64
 
 @dataclass(slots=True)
 class _Part:
-    """One host's share of the jobs: the host, the numbers of these jobs, and their results."""
+    """One host's share of the jobs: the host, the numbers of these jobs, and their results.
+
+    `clock` is that host's clock, and `opened_there` the start of its jobs in ns by that clock.
+    `done` is the result of `_whole`. These three are None until they are known.
+    """
 
     member: Member
     numbers: list[int]
@@ -49,21 +56,22 @@ class _Part:
 
     @property
     def opened_ns(self) -> int | None:
-        """Return when the host's jobs started, in ns of this host's clock; None if unknown."""
+        """Return when the jobs of `member` started, in ns of this host's clock; None if unknown."""
         if self.clock is None or self.opened_there is None:
             return None
         return self.clock.here(self.opened_there)
 
     @property
     def moved_ns(self) -> int:
-        """Return the ns to add to an instant of the other host to get this host's clock."""
+        """Return the ns to add to an instant of the clock of `member` to get this host's clock."""
         return (self.opened_ns or 0) - (self.opened_there or 0)
 
 
 class ClusterPool:
     """A pool whose jobs are done by several hosts, with `processes` processes in all.
 
-    The jobs are distributed to the hosts in turn.
+    The jobs are distributed to the hosts, the `members`, in turn. `work` is the function that is
+    called for each job. `awaited` is the server whose answers the jobs need, None if there is none.
     """
 
     def __init__(
@@ -112,7 +120,7 @@ class ClusterPool:
 
     @property
     def partial(self) -> dict[str, tuple[Any, ...]]:
-        """Return name of host -> the latest reports of its jobs, at most 64 for each host."""
+        """Return name of host -> the latest reports of its jobs to the pool, at most 64 a host."""
         return {part.member.name: tuple(part.reports) for part in self._parts}
 
     @property
@@ -140,9 +148,9 @@ class ClusterPool:
         self._refuse_failed()
 
     def approach(self, lead: float = 0.0) -> None:
-        """Agree with every host on the instant of the start, then wait for it.
+        """Agree with every host on the instant at which all jobs start, then wait for it.
 
-        The wait ends `lead` seconds before the start.
+        The wait ends `lead` seconds before that instant. A second call only waits.
         """
         if self._opening is None:
             self.ready()
@@ -165,9 +173,10 @@ class ClusterPool:
         return self.opened_ns
 
     def reports(self, timeout: float = 1.0) -> Iterator[Any]:
-        """Yield the jobs' reports until all are done; None after `timeout` seconds without one.
+        """Yield the jobs' reports until all jobs are done, and None for a pause in the reports.
 
-        Raises HostLost for a lost host, ReplayerError if a job failed.
+        A None comes after every `timeout` seconds without a report. Raises HostLost for a lost
+        host, ReplayerError if a job failed.
         """
         while True:
             ended = self._all_done()
@@ -219,10 +228,10 @@ class ClusterPool:
         return all(part.member.state == "done" for part in self._parts)
 
     def _listen(self, timeout: float | None) -> bool:
-        """Wait until a host sends something, for at most `timeout` seconds; return whether one did.
+        """Wait until a host or the awaited server sends something; return whether one did.
 
-        None waits without limit. Raises HostLost if a host is lost, and ReplayerError if a host
-        failed or the awaited server is silent.
+        The wait is at most `timeout` seconds, without limit for None. Raises HostLost if a host is
+        lost, and ReplayerError if a host failed or the awaited server is silent.
         """
         awaited = self._awaited
         self._refuse_failed()
@@ -291,8 +300,8 @@ class ClusterPool:
 def _dealt(members: Sequence[Member], jobs: Sequence[Any], processes: int) -> Iterator[_Part]:
     """Yield each host's part of the jobs: of n hosts, host i % n gets job i.
 
-    The number of a host's processes is in proportion to its jobs, and at least 1. A host without a
-    job has no part.
+    `members` are the hosts. `processes` is the number of processes of all hosts together: a host's
+    number is in proportion to its jobs, and at least 1. A host without a job has no part.
     """
     many = len(members)
     for place, member in enumerate(members):
@@ -318,9 +327,9 @@ def _done(part: _Part) -> tuple[Any, ...]:
 def _whole(done: Any, part: _Part) -> tuple[Any, ...]:
     """Return a host's results after a check of their form.
 
-    They are (result of each job, instant of the first job's end, instant of the last job's end, CPU
-    seconds in user mode and in the kernel, bytes read). Raises ReplayerError if they have another
-    form, or not one result for each job.
+    They are (result of each job, end of the first job, end of the last job, CPU seconds in user
+    mode and in the kernel, bytes read). The ends are in ns of that host's clock, None if no job
+    ended. Raises ReplayerError if they have another form, or not one result for each job.
     """
     match done:
         case (list() as results, int() | None, int() | None, (a, b), int()) if len(results) == len(
@@ -342,6 +351,6 @@ def _ppm(ratio: float | None) -> float | None:
 
 
 def _moved(value: Any, by_ns: int) -> Any:
-    """Return a result or report with `by_ns` added to its instants, if it has any."""
+    """Return a job's result or report with `by_ns` added to its instants, if it has any."""
     move = getattr(value, "moved", None)
     return move(by_ns) if callable(move) else value

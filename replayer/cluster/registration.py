@@ -1,4 +1,4 @@
-"""An agent's connection to its scheduler: the agent joins, and stays while the scheduler runs."""
+"""An agent's connection to the coordinator's Dask scheduler, which it keeps as long as it works."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _STDIN, _STDOUT, _STDERR = range(3)
 async def live(order: dict[str, Any]) -> None:
     """Join the scheduler, print the agent's address, and serve calls until the agent has to end.
 
-    That is when stdin ends, when the scheduler is gone, or when the lease expires. This function
-    does not return: it ends the process.
+    `order` is the coordinator's message: the agent's name, its key and certificates, and the
+    addresses of the scheduler. The agent ends when stdin is closed, when the scheduler is gone, or
+    when the lease expires; then the whole process exits. Raises ReplayerError if the scheduler
+    cannot be reached.
     """
     loop, left = asyncio.get_running_loop(), asyncio.Event()
     threading.Thread(target=_await_end, args=(loop, left), daemon=True).start()
@@ -51,8 +53,9 @@ async def live(order: dict[str, Any]) -> None:
 def _candidates(order: dict[str, Any]) -> list[tuple[str, int]]:
     """Return possible addresses of the scheduler as (host, port), the likeliest first.
 
-    These are 127.0.0.1 if the scheduler is in the same network namespace of this machine, then the
-    address from which ssh came, then the addresses in the order.
+    `order` is the message with which the coordinator started this agent. The addresses are
+    127.0.0.1 if the scheduler is in the same network namespace of this machine, then the address
+    from which ssh came, then those of the key `candidates` of `order`.
     """
     by_ssh = os.environ.get("SSH_CONNECTION", "").split()[:1]
     same = ["127.0.0.1"] if order.get("network") == remote_calls.network() else []
@@ -63,7 +66,8 @@ def _candidates(order: dict[str, Any]) -> list[tuple[str, int]]:
 def _route(candidates: Sequence[tuple[str, int]], context: SSLContext) -> tuple[str, str]:
     """Return the scheduler's address, and this host's IP address in the connection to it.
 
-    Raises ReplayerError if no candidate (host, port) can be reached.
+    The first address has the form `tls://host:port`. `context` is for the TLS connection. Raises
+    ReplayerError if no candidate (host, port) can be reached.
     """
     for host, port in candidates:
         try:
@@ -90,7 +94,8 @@ async def _joined(
 ) -> AgentWorker:
     """Start the Dask worker that serves as agent; return it when the scheduler has registered it.
 
-    `own` is the IP address at which it listens. `leave` is called when the agent has to end.
+    `scheduler` is the address of the scheduler, `own` the IP address at which the worker listens.
+    `leave` is called when the agent has to end.
     """
     with dask_settings.scratch() as folder:
         worker = AgentWorker(

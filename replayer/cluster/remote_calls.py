@@ -1,4 +1,4 @@
-"""The operations of an agent, with plain values as arguments and answers.
+"""The operations that an agent does for its coordinator; arguments and answers are plain values.
 
 `Hosts.ask(name, op, **arguments)` on the coordinating host makes the agent on the other host call
 `answer(working, op, arguments)`.

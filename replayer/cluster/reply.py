@@ -11,7 +11,7 @@ from typing import Any
 from replayer.errors import ReplayerError, one_line
 
 _MOST_CHATTER = 4 << 20
-"""The limit, in bytes, of what a login shell prints before the answer."""
+"""The most bytes that a login shell may print before the answer."""
 _MOST = 256 << 20
 _PIECE = 1 << 16
 
@@ -21,7 +21,7 @@ class Strange(ReplayerError):
 
 
 class Reply(dict[str, Any]):
-    """An answer; reading a key that it lacks raises Strange with a sentence."""
+    """The answer of a program on another host, as a dict; a missing key raises Strange."""
 
     def __missing__(self, key: str) -> Any:
         raise Strange(f"the answer has no {key!r}, so that no replayer of this version gave it")
@@ -30,8 +30,8 @@ class Reply(dict[str, Any]):
 def read(fd: int, mark: bytes, seconds: float | None) -> Reply | None:
     """Read `fd` until a line that begins with `mark`; return the JSON object after the mark.
 
-    Returns None if the input ends before that, or after `seconds`; if these are None, there is no
-    limit. Raises Strange if the line contains no JSON object, or if too many bytes came.
+    Returns None if the input ends before that, or after `seconds`; for None there is no time limit.
+    Raises Strange if the line contains no JSON object, or if too many bytes came.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     begun, passed, marked = bytearray(), 0, False

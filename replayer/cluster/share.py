@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HostShare:
-    """One client host's share; times are by the clock of the pool's host, None if unknown."""
+    """One client host's share of a pool; a value is None if it is not known.
+
+    `jobs` is the number of the host's jobs. Times are by the clock of the pool's host.
+    """
 
     name: str
     jobs: int
@@ -23,12 +26,14 @@ class HostShare:
     """The end of the host's last job, in seconds since the agreed start."""
     cores: int | None = None
     cpu_share: float | None = None
-    """The share of the host's processor time that any programs used while the jobs worked."""
+    """The share (0 to 1) of the host's processor time that all programs used during the jobs."""
     replayer_cores: float | None = None
-    """The average number of processors that the host's worker processes used meanwhile."""
+    """The average number of processors that the host's worker processes used until `last_s`."""
     agent_cpu_s: float | None = None
-    """CPU seconds that replayer's agent on the host used meanwhile."""
+    """CPU seconds that replayer's agent on the host used during the jobs."""
     lost: bool = False
+    """True if the host does not answer any more, its ssh has ended, or its work stood still."""
     heard_s: float | None = None
     """The time of the host's last answer, in seconds since the agreed start."""
     error: str = ""
+    """The reason why the host is lost or its work failed; "" if neither."""

@@ -44,11 +44,11 @@ class Roles:
     """Name of agent -> its certificate and key."""
 
     def toward(self, agent: str) -> Secret:
-        """Return the coordinator's certificate and key, which trust only this agent."""
+        """Return the coordinator's certificate and key, for connections to this agent only."""
         return replace(self.coordinator, authority=self.agents[agent].certificate)
 
     def delegated(self, agent: str) -> Secret:
-        """Return the delegate's certificate and key, which trust only this agent."""
+        """Return the delegate's certificate and key, for connections to this agent only."""
         return replace(self.delegate, authority=self.agents[agent].certificate)
 
 

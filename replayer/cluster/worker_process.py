@@ -49,10 +49,10 @@ _GRACE_SECONDS = 1.5
 
 
 def main(pipe: connection.Connection[Any, Any], agent: int, *, ours: bool) -> None:
-    """Wait for an order of the agent, execute it, and send the outcome.
+    """Wait for an order of the agent, execute it, and send the outcome; never return.
 
-    `agent` is the agent's process id. `ours` is False if the agent is a worker of a user's Dask
-    cluster, which is never killed.
+    `pipe` leads to the agent, and `agent` is its process id. `ours` is False if the agent is a
+    worker of a user's Dask cluster, which is never killed.
     """
     workers.die_with(agent, signal.SIGTERM)
     os.set_inheritable(pipe.fileno(), False)
@@ -79,7 +79,11 @@ def main(pipe: connection.Connection[Any, Any], agent: int, *, ours: bool) -> No
 
 
 def _share(line: AgentPipe, work: str, packed: bytes, processes: int) -> None:
-    """Do a share of a pool's jobs; start at the ordered instant, send reports and results."""
+    """Do a share of a pool's jobs; start at the ordered instant, send reports and results.
+
+    `line` is the pipe to the agent, which sends that instant. `work` is the name of the function
+    for the jobs, `packed` the jobs as bytes, and `processes` the number of worker processes.
+    """
     with WorkerPool(packing.work_of(work), packing.unpack(packed), processes=processes) as pool:
         pool.ready(_READY_SECONDS)
         line.send("ready")
@@ -130,7 +134,8 @@ def _sleep_until(instant_ns: int) -> None:
 def _run(line: AgentPipe, work: str, packed: bytes) -> None:
     """Execute a whole run: call the function named `work`, and send its result to the agent.
 
-    The function sends its reports through an `Elsewhere`.
+    `line` is the pipe to the agent. `packed` is the function's first argument as bytes. By its
+    second argument, an `Elsewhere`, the function sends reports.
     """
     line.send("ready")
     result = packing.work_of(work)(packing.unpack(packed), Elsewhere(line))
@@ -149,11 +154,11 @@ class Elsewhere:
         self._line = line
 
     def say(self, value: Any) -> None:
-        """Send a value to the host that requested the run; values arrive in order."""
+        """Send a value as a report to the host that requested the run; reports arrive in order."""
         self._line.say(value)
 
     def say_bytes(self, data: bytes) -> None:
-        """Send bytes to the host that requested the run."""
+        """Send bytes as a report to the host that requested the run."""
         self._line.say(data)
 
 
@@ -182,7 +187,7 @@ class AgentPipe:
             threading.Thread(target=target, daemon=True).start()
 
     def send(self, *words: Any) -> None:
-        """Send one message to the agent."""
+        """Send one message, the list of `words`, to the agent; do nothing if the agent is gone."""
         with self._sending, contextlib.suppress(OSError):  # it is gone, and this process will end
             self._pipe.send_bytes(msgpack.packb(words))
 

@@ -108,7 +108,10 @@ class CollectorContext:
     server: Callable[[], Sequence[int]]
     """Return the ids of the server's processes, the main one first; [] if none is known here."""
     own: Callable[[], Sequence[int]]
-    """Return the ids of this process and of its descendants, which may include the server's."""
+    """Return the ids of this process, first, and of its descendants.
+
+    The server's processes may be among the descendants.
+    """
     ask: Ask | None = None
     """Run a verb (SQL file) of the engine over the collector's own connection; None if no database.
 
@@ -117,17 +120,18 @@ class CollectorContext:
     then connects again.
     """
     control: Callable[[], Collection[int]] = frozenset
-    """Return the server's ids of the own connections that control a step or do its work."""
+    """Return the server's ids of replayer's connections that control a step or do its work."""
     watching: Callable[[], Collection[int]] = frozenset
     """Return the server's ids of the collectors' connections, which do none of the work."""
     opening: Callable[[], int] = int
     """Return how many connections are being made whose ids `control` and `watching` still lack."""
     clock: Callable[[], int] = time.monotonic_ns
+    """Return the time of CLOCK_MONOTONIC in ns."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """The time for which threads were seen in one state and with one wait, in seconds."""
+    """The seconds for which all sampled threads together were in one state and with one wait."""
 
     letter: str
     """The kernel's letter for the state: S or D sleeps, R runs or waits for a processor."""
@@ -142,10 +146,10 @@ class Observed:
 
 @dataclass(frozen=True)
 class ThreadTimes:
-    """The kernel's counts for the observed threads, each over the span in which it was observed.
+    """The kernel's times of the sampled threads, summed over these threads, in seconds.
 
-    All are in seconds: `span` is observed time, `ran` on a processor, `queued` waiting for one.
-    `user` and `system` are processor time in whole ticks of the kernel.
+    Each thread counts only while it was sampled, which is `span` in sum. `ran` is on a processor,
+    `queued` waiting for one. `user` and `system` are processor time, precise to a clock tick.
     """
 
     span: float
@@ -169,9 +173,10 @@ class WaitSamples:
     threads: int = 0
     """The number of threads whose state the kernel was asked for; 0 for a remote server."""
     observations: int = 0
+    """The threads in each interval between two samples, added up over all intervals."""
     observed: tuple[Observed, ...] = ()
     times: ThreadTimes | None = None
-    """The kernel's counts for the observed threads; None if no thread was observed."""
+    """The kernel's times of the sampled threads; None if no thread was sampled."""
     counted: bool = True
     """True if this kernel counts how long each thread runs and waits for a processor."""
     missing: str = ""
@@ -191,7 +196,7 @@ class WaitSamples:
 
 @dataclass(frozen=True)
 class WindowRecording:
-    """The part of a recording that lies in one window."""
+    """The part of an active collector's recording that lies in one measured window."""
 
     columns: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     """Name of counter -> points (clock in ns, total); they become a column of rates per second."""
@@ -215,10 +220,10 @@ class Recording(Protocol):
     """
 
     def mark(self, clock_ns: int) -> None:
-        """Record that a window begins or ends at `clock_ns` (CLOCK_MONOTONIC), and return at once.
+        """Record that a measured window begins or ends at `clock_ns`, and return at once.
 
-        The sampler calls it after its own copy of the kernel's files. A measurement that costs much
-        CPU time should begin only at the first call.
+        `clock_ns` is CLOCK_MONOTONIC. The sampler calls this after its own copy of the kernel's
+        files. A measurement that costs much CPU time should begin only at the first call.
         """
         ...
 
@@ -232,6 +237,7 @@ class Recording(Protocol):
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return the recording between two marks; it is called after `end`.
 
-        Raises ReplayerError with the reason if nothing was recorded.
+        `begin_ns` and `end_ns` are the instants (CLOCK_MONOTONIC) given to `mark`. Raises
+        ReplayerError with the reason if nothing was recorded.
         """
         ...

@@ -57,14 +57,18 @@ Histogram = Mapping[int, int]
 
 
 class Second(NamedTuple):
-    """bpftrace's output at the end of a second: the clock in ns, and read or write -> histogram."""
+    """bpftrace's output at the end of a second.
+
+    `clock_ns` is that end, in ns of CLOCK_MONOTONIC, and `histograms` is `read` or `write` ->
+    histogram of the requests' latencies.
+    """
 
     clock_ns: int
     histograms: dict[str, Histogram]
 
 
 def begin(scene: CollectorContext) -> "BlockLatency":
-    """Start bpftrace; raise Skip with the reason if it cannot watch."""
+    """Start bpftrace, and return the recording; raise Skip with the reason if it cannot watch."""
     program = shell.find("bpftrace")
     if program is None:
         raise Skip(f"bpftrace is not installed ({_INSTALL}); {_INSTEAD}")
@@ -89,7 +93,10 @@ def _number(scene: CollectorContext, device: str) -> int:
 
 
 class BlockLatency:
-    """A process of bpftrace that times requests, and the file that it writes."""
+    """A process of bpftrace that times a disk's requests, and the file that it writes.
+
+    `number` is the disk's device number as the kernel's tracepoints have it.
+    """
 
     def __init__(self, scene: CollectorContext, program: Path, number: int) -> None:
         script = scene.folder / "latency.bt"
@@ -110,7 +117,7 @@ class BlockLatency:
         self._early_end = ""
 
     def mark(self, clock_ns: int) -> None:
-        """Begin to count bpftrace's CPU time as the collector's cost, at the first mark."""
+        """Count bpftrace's CPU time as the collector's cost from the first mark on."""
         del clock_ns
         self._program.charge()
 
@@ -153,7 +160,7 @@ class BlockLatency:
 
 
 def read_seconds(text: str) -> Iterator[Second]:
-    """Yield each second that bpftrace printed with `-f json`; other lines are ignored."""
+    """Yield each second from `text`, the output of bpftrace with `-f json`; ignore other lines."""
     latest: Second | None = None
     for line in text.splitlines():
         try:

@@ -25,7 +25,10 @@ _ORDER = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnic
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return name of column -> one percentage for each interval between two samples."""
+    """Return name of column, such as `%usr` -> one percentage per interval between two samples.
+
+    `device` is not used.
+    """
     del device
     times = [processors.ticks(sample.texts[0]) for sample in samples]
     rows = [_row(before, after) for before, after in pairwise(times)]

@@ -27,8 +27,8 @@ PANEL = Panel("device, 1/s", (("r/s", "device r/s"), ("w/s", "device w/s")), ord
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
     """Return name of column -> one value for each interval between two samples.
 
-    The result is {} if the device is in no sample. A value is nan if the device is missing in a
-    sample at either end of the interval, or if its counters were reset.
+    The result is {} if `device` is None or in no sample. A value is nan if the device is missing in
+    a sample at either end of the interval, or if its counters were reset.
     """
     if device is None:
         return {}

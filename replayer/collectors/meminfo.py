@@ -41,7 +41,7 @@ _LINE = re.compile(rb"^([^:\n]+): +(\d+)", re.MULTILINE)
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
     """Return name of column -> its value at the end of each interval between two samples.
 
-    A name that this kernel does not have is left out.
+    A name that this kernel does not have is left out. `device` is not used.
     """
     del device
     wanted = {name.encode(): name for name in _NAMES}

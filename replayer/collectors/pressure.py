@@ -21,7 +21,10 @@ _LINE = re.compile(rb"^(some|full) avg10=([0-9.]+) .*total=(\d+)", re.MULTILINE)
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return name of column -> one percentage for each interval between two samples."""
+    """Return name of column, such as `%sio` -> one percentage per interval between two samples.
+
+    `device` is not used.
+    """
     del device
     read = [(sample.clock_ns, _numbers(sample.texts)) for sample in samples]
     columns: dict[str, list[float]] = {}

@@ -35,14 +35,15 @@ _Point = tuple[int, _Totals]
 
 
 def begin(scene: CollectorContext) -> "Processes":
-    """Return a recording that begins to read at the first mark."""
+    """Return a recording that begins to read counters at the first mark."""
     return Processes(scene)
 
 
 class Processes:
-    """A thread that reads the counters of the server and of the clients.
+    """A thread that reads the counters of the processes of server and clients.
 
-    It reads them at every mark, and between marks every second or more rarely.
+    It reads them at every mark, the begin or the end of a measured window. Between marks it reads
+    once in 1 to 5 s.
     """
 
     def __init__(self, scene: CollectorContext) -> None:
@@ -64,7 +65,10 @@ class Processes:
         return self._watcher.end()
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return the counters and the CPU seconds of server and clients between the two marks."""
+        """Return the counters and the CPU seconds of server and clients between two marks.
+
+        The marks are in ns of CLOCK_MONOTONIC. A side without processes is left out.
+        """
         columns: dict[str, list[tuple[int, float]]] = {}
         used = {}
         for side, points in self._points.items():
@@ -95,7 +99,10 @@ class Processes:
 
 
 def _around(points: Sequence[_Point], begin_ns: int, end_ns: int) -> Iterator[_Point]:
-    """Yield the points of a window, the last point before it and the first point after it."""
+    """Yield the points of a window, the last point before it and the first point after it.
+
+    A point is (clock in ns, totals of the counters).
+    """
     clocks = [clock for clock, _ in points]
     first = max(0, bisect.bisect_right(clocks, begin_ns) - 1)
     yield from points[first : bisect.bisect_left(clocks, end_ns) + 1]
@@ -134,7 +141,10 @@ class _Side:
         self._begun = False
 
     def read(self) -> _Totals:
-        """Return name of column -> total of all these processes; {} if there is no process."""
+        """Return name of column -> total of all processes of the side, {} if there is none.
+
+        Totals are CPU seconds since the processes' start, or numbers of events.
+        """
         pids = self._pids()
         self._count_switches(pids)
         totals = {pid: _totals(pid, reaped=self._reaped) for pid in pids}

@@ -24,7 +24,10 @@ class _Queue(NamedTuple):
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return name of column -> one value for each interval between two samples."""
+    """Return name of column, such as `waiting` -> one value per interval between two samples.
+
+    `device` is not used.
+    """
     del device
     read = [(sample.clock_ns, _queues(sample.texts[0])) for sample in samples]
     rows = [_row(before, after, last - first) for (first, before), (last, after) in pairwise(read)]

@@ -15,7 +15,10 @@ SHEET = PANEL = None
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return name of column -> one value for each interval between two samples."""
+    """Return name of column, such as `NET_RX/s` -> one value per interval between two samples.
+
+    `device` is not used.
+    """
     del device
     tables = [interrupts.table(sample.texts[0]) for sample in samples]
     return interrupts.rates([sample.clock_ns for sample in samples], tables)

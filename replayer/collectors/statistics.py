@@ -1,4 +1,4 @@
-"""The server's own statistics in the window: differences between the readings at its two marks.
+"""The server's own statistics in a measured window: differences of readings at its begin and end.
 
 There is one table for each view that the server has: `statistics.io` (pg_stat_io), `statistics.wal`
 (pg_stat_wal), `statistics.status` (the status variables of MariaDB and MySQL) and
@@ -27,7 +27,7 @@ _UNTOLD = (
 _SET_BACK = "its counters were set back in the window, by a user or by a restart of the server"
 _LIVED = "uptime_since_flush_status"
 _SLACK = 2.5
-"""The server's uptime has whole seconds and is read a little late: the error may be this large."""
+"""The largest error, in seconds, of an uptime: it has whole seconds and is read a little late."""
 _MOST = 20
 _END_SECONDS = 4.0
 
@@ -35,12 +35,19 @@ Row = Mapping[str, Any]
 
 
 def begin(scene: CollectorContext) -> "Statistics":
-    """Return a recording that reads the views at every mark; without a database it stays empty."""
+    """Return a recording that reads the server's statistics views at every mark.
+
+    Without a database the recording stays empty.
+    """
     return Statistics(scene.ask)
 
 
 class Statistics:
-    """A thread that reads all statistics views of the server at every mark, and their rows."""
+    """A thread that reads the server's statistics views at every mark, and the rows that it read.
+
+    A mark is the begin or the end of a measured window. `ask` runs an SQL file of the engine; None
+    if there is no database.
+    """
 
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask
@@ -54,7 +61,7 @@ class Statistics:
         self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
 
     def mark(self, clock_ns: int) -> None:
-        """Make the thread read all views soon; the rows belong to this mark."""
+        """Make the thread read all statistics views now, for the mark at `clock_ns`."""
         if self._ask is None:
             return
         with self._wake:
@@ -64,7 +71,10 @@ class Statistics:
             self._thread.start()
 
     def end(self) -> float:
-        """Stop after the requested readings; return the CPU seconds that the thread used."""
+        """Stop the thread when it has read for every mark, at most 4 s later.
+
+        Returns the CPU seconds that the thread used.
+        """
         with self._wake:
             self._ended = True
             self._wake.notify()
@@ -73,7 +83,7 @@ class Statistics:
         return self._cost
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return each view's differences between two marks.
+        """Return the differences of each statistics view between two marks, as tables.
 
         Raises ReplayerError with the reason if no view was read at both marks, or if the counters
         of all views were reset between them.
@@ -152,8 +162,9 @@ def set_back(before: Sequence[Row], after: Sequence[Row], seconds: float) -> boo
 def differences(before: Sequence[Row], after: Sequence[Row]) -> list[Row]:
     """Return the rows of `after`, each number reduced by that of the same row in `before`.
 
-    Rows with the same texts are the same row; a new row is returned unchanged. Rows and numbers
-    that did not change anywhere are left out, and so are dates. A number that decreased is None.
+    Rows with the same texts are the same row; a row that `before` lacks is returned unchanged. Rows
+    without a change are left out, and so are columns without a change in any row, and dates. A
+    number that decreased is None.
     """
     earlier = {_key(row): row for row in before}
     rows = []

@@ -34,7 +34,10 @@ _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return name of column -> one value for each interval between two samples."""
+    """Return name of column, such as `cs` -> one value per interval between two samples.
+
+    `device` is not used.
+    """
     del device
     read = [(sample.clock_ns, _numbers(sample.texts)) for sample in samples]
     rows = [

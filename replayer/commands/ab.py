@@ -164,7 +164,7 @@ def _configure_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _percent(text: str) -> float:
-    """Return a share, such as 0.02 for `2%` or `2`; raise Impossible for other text."""
+    """Return `2%` or `2` as the share 0.02; raise Impossible unless it is between 0 and 100."""
     number = _PERCENT.fullmatch(text)
     if number is None or not 0 < float(number[1]) < 100:
         raise Impossible(f"{text!r} is not a percentage above 0 and below 100, such as 2%")
@@ -178,7 +178,10 @@ def _runs(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the runs, and print the comparison on stdout."""
+    """Make the runs of both variants, and print their comparison on stdout; return 0.
+
+    Raises the error that ended the runs early, or Worse if --fail-if-worse asks for that.
+    """
     trial = _trial(args)
     expected = [_expected(args.workload, own, trial.options) for own in trial.variants]
     if args.dry_run:
@@ -212,14 +215,17 @@ def _measure(args: argparse.Namespace, trial: Trial, expected: Sequence[Expectat
 
 
 def name_next_boot(args: argparse.Namespace) -> str:
-    """Return the kernel to boot for the next run of a trial; "" if the trial is over."""
+    """Return the kernel to boot for the next run of two variants; "" if their trial is over."""
     trial = _trial(args)
     which = ab_trial.due(trial, ab_trial.found_again(trial))
     return "" if which is None else _kernels(trial)[which]
 
 
 def _boot_once(args: argparse.Namespace, trial: Trial) -> TrialState:
-    """Do one run if this boot has the kernel that is due, and print what to boot next."""
+    """Do one run if this boot has the kernel that is due, and print what to boot next.
+
+    Returns the state of the trial after that run.
+    """
     job = _job(args, trial)
     job.write()
     state = ab_trial.found_again(trial)
@@ -256,7 +262,10 @@ def _job(args: argparse.Namespace, trial: Trial) -> BootJob:
 
 
 def _trial(args: argparse.Namespace) -> Trial:
-    """Return the trial that the arguments ask for; raise Impossible if it cannot be made."""
+    """Return the plan of the trial of two variants for which the arguments ask.
+
+    Raises Impossible if it cannot be made.
+    """
     data = args.data_dir or journal.place() / "data"
     place = factors.place_at(data, args.engine or "")
     between_boots = _name_kernels(args, place)

@@ -115,7 +115,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search, and print the finding on stdout."""
+    """Search for the first candidate that is worse, and print the finding on stdout; return 0."""
     search = _search(args)
     for candidate in search.candidates:
         if not candidate.commit:
@@ -304,7 +304,7 @@ def _job(args: argparse.Namespace, search: CandidateSearch) -> BootJob:
 
 
 def name_next_boot(args: argparse.Namespace) -> str:
-    """Return the kernel to boot for the next run of a search; "" if the search is over."""
+    """Return the kernel to boot for the next run of a search among kernels; "" if it is over."""
     search = _search(args)
     state = candidate_search.begin(search)
     candidate_search.take_up(search, state)
@@ -313,10 +313,11 @@ def name_next_boot(args: argparse.Namespace) -> str:
 
 
 def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None:
-    """Do one run, if this boot has the kernel that is due.
+    """Do one run of a search among kernels, if this boot has the kernel that is due.
 
-    After that, `state.reason` is a sentence on the next kernel to boot, or on why the search is
-    over. If the run fails, `state.error` has its error.
+    `job` has the plan of boots, which is written first. After the run, `state.reason` is a sentence
+    on the next kernel to boot, or on why the search is over. If the run fails, `state.error` has
+    its error.
     """
     job.write()
     names = [candidate.name for candidate in search.candidates]

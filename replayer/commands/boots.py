@@ -82,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the subcommand that was asked for; return the exit status."""
+    """Start, show, stop or continue a plan of boots, as `args.part` does it; return its status."""
     status: int = args.part(args)
     return status
 

@@ -87,7 +87,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the log settings that a replay needs and their cost; with --apply, log for a while."""
+    """Print the log settings that a replay needs and their cost; return 0.
+
+    With --apply, change the settings of the server for the time of --for.
+    """
     seconds = duration(args.seconds)
     _check(args, seconds)
     ask = getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None

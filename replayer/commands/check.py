@@ -51,7 +51,7 @@ _IMPOSSIBLE = 2
 _OK = preflight.Answer.OK
 _RIGHTS = "server rights"
 _PREPARE = "prepare"
-"""The verb without which no workload can run on a server."""
+"""The verb (an SQL file of an engine) without which no workload can run on a server."""
 _STYLES = {"ok": "green", "limited": "yellow", "no": "red"}
 
 
@@ -110,7 +110,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make every check and print the results on stdout; return the exit status."""
+    """Make every check and print the results on stdout; return the exit status.
+
+    With --prove it tests an engine instead.
+    """
     if args.prove:
         return _prove(args)
     for option in ("out", "files", "bindir"):
@@ -269,8 +272,8 @@ def _shown(
 ) -> Iterator[RenderableType]:
     """Yield the short form of the results of the checks, as parts to print.
 
-    First come the lines that make a run impossible, then those with something to improve. The names
-    of all other checks follow in one line. The verdict is last.
+    First come the lines in `blocking`, which make a run impossible, then those with something to
+    improve. The names of all other checks follow in one line. The verdict is last.
     """
     yield Text(f"what this machine allows, with the data in {sanitize(case.data)}", style="bold")
     worth = [line for line in lines if line.answer is not _OK and line not in blocking]

@@ -87,7 +87,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace) -> bool:
-    """Return whether the user agrees; raise Impossible without --yes and without a terminal."""
+    """Ask the user whether to remove the listed things, unless --yes is given; return the answer.
+
+    Raises Impossible without --yes if there is no terminal on which to ask.
+    """
     if args.yes:
         return True
     if not sys.stdin.isatty():
@@ -151,7 +154,10 @@ def _removed(things: list[_Thing]) -> None:
 
 
 def _everything() -> Iterator[_Thing]:
-    """Yield all that replayer made; raise Impossible if a running replayer uses some of it."""
+    """Yield each thing that replayer made on this machine, with the function that removes it.
+
+    Raises Impossible if a running replayer uses some of it.
+    """
     used = next((note for note in journal.notes() if not note.abandoned), None)
     if used is not None and used.lasting:
         raise Impossible(

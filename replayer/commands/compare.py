@@ -103,7 +103,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the comparison on stdout, and notes about skipped runs on stderr."""
+    """Print the comparison on stdout, and notes about skipped runs on stderr; return 0.
+
+    Raises Worse if a metric is worse by at least --fail-if-worse.
+    """
     if not 0 < args.threshold < 100 or not 0 <= (args.fail_if_worse or 0) < math.inf:
         raise Impossible(
             "--threshold is a percentage above 0, --fail-if-worse one from 0 on, such as 2"
@@ -138,9 +141,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_engines(chosen: Chosen) -> list[Run]:
-    """Return the newest run of each side, if the sides are three or more and of different engines.
+    """Return the newest run of each group, if there are three groups or more, of one engine each.
 
-    Else it returns [].
+    Returns [] for fewer groups, and if two of these runs have the same engine.
     """
     runs = [max(side.runs, key=lambda run: run.started) for side in chosen.sides if side.runs]
     engines = {run.engine.name for run in runs if run.engine is not None}
@@ -148,7 +151,7 @@ def _of_engines(chosen: Chosen) -> list[Run]:
 
 
 def _tell_engines(args: argparse.Namespace, runs: Sequence[Run]) -> None:
-    """Print runs of several engines side by side."""
+    """Print runs of several engines side by side; raise Impossible for --csv or --fail-if-worse."""
     if args.csv or args.fail_if_worse is not None:
         raise Impossible(
             "--csv and --fail-if-worse compare two sides, and these are several engines side by "

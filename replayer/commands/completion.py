@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script on stdout."""
+    """Print the completion script for the shell `args.shell` on stdout; return 0."""
     top = command_parser.parser()
     for _, command in command_parser.every(top):
         for action in command._actions:  # noqa: SLF001 - argparse has no public access to them

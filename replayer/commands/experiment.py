@@ -234,7 +234,10 @@ def name_next_boot(args: argparse.Namespace) -> str:
 
 
 def _one_boot(args: argparse.Namespace, work: ExperimentWork, job: BootJob) -> int:
-    """Do one run if this boot has the due kernel; print the next kernel to boot, or the answer."""
+    """Do one run if this boot has the due kernel; print the next kernel to boot, or the answer.
+
+    `job` has the plan of boots, which is written first. Returns the exit status.
+    """
     job.write()
     done, host = work.done(), work.place.host
     due = due_run(work, done, _settled(work))

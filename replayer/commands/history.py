@@ -89,7 +89,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the history on stdout, and notes about skipped runs on stderr."""
+    """Print the history of metrics on stdout, and notes about skipped runs on stderr; return 0.
+
+    Raises Worse if the newest change of a metric is for the worse by at least --fail-if-worse.
+    """
     from replayer.analysis.history import metric_history  # noqa: PLC0415 - arrays, not needed for --help
     from replayer.report.documents import history as report  # noqa: PLC0415 - arrays, not needed for --help
 
@@ -115,7 +118,11 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
-    """Return the runs to look at, in the order of their start."""
+    """Return the runs in the folder `where` that the options choose, in the order of their start.
+
+    Runs that did not end well, and runs of experiments, are left out. Raises NotFound if no run is
+    left.
+    """
     found = measured_runs.read(where, args.by, note)
     measured = {one.path: run for one, run in found}
     runs = run_listing.only([one for one, _ in found], args.where)

@@ -49,7 +49,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Store the runs and print their paths; print on stderr the lines that cannot be read."""
+    """Store the runs that other tools' files contain, and print their paths; return 0.
+
+    Lines that cannot be read are printed on stderr.
+    """
     where = store.folder(args.results)
     runs: list[Run] = []
     for name in args.files:

@@ -171,7 +171,10 @@ def _workload(name: str, path: Path) -> Entry:
 
 
 def _engines(*, details: bool) -> list[Entry]:
-    """Return the engines; one that cannot be used has the reason as its `error`."""
+    """Return an entry for each engine; that of an unusable one has the reason as its `error`.
+
+    Without `details` the entry of a usable engine has only its name and title.
+    """
     usable: list[Engine] = []
     unusable: list[Entry] = []
     for name in assets.engines():
@@ -305,7 +308,7 @@ def _list(
 
 
 def _details(entry: Entry) -> Iterator[RenderableType]:
-    """Yield the whole description of an entry."""
+    """Yield the full description of one listed thing, such as an engine or a step, as lines."""
     if entry["about"] not in entry["text"]:
         yield line(sanitize(entry["about"]))
     for text in _sentences(entry["text"]):
@@ -340,7 +343,10 @@ def _sentences(text: str) -> list[str]:
 def _runs(
     runs: list[StoredRun | Unreadable], where: Path, args: argparse.Namespace
 ) -> Iterator[RenderableType]:
-    """Yield the last stored runs as `replayer runs list` shows them."""
+    """Yield one line for each of the newest runs in the folder `where`, after a title.
+
+    Lines about files that are no runs, and about failed runs that are left out, come last.
+    """
     verbose = args.verbose
     stored = [one for one in runs if isinstance(one, StoredRun)]
     others = [one for one in runs if not isinstance(one, StoredRun)]

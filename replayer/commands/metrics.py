@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the metrics, or serve them until the user ends the command."""
+    """Write the metrics of runs to a file or stdout, or serve them until Ctrl-C; return 0."""
     source = _source(args)
     if args.listen is None:
         put(args.out, generate_latest(registry(source)).decode())

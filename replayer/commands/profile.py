@@ -111,7 +111,7 @@ def _columns() -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Watch a source and save its profile, make one of a file, or show one."""
+    """Watch a server and save its profile, make a profile of a file, or print one; return 0."""
     if args.source is not None:
         if args.what is not None:
             raise Impossible(f"either {sanitize(args.what)!r} or --from can be asked for, not both")
@@ -159,9 +159,10 @@ def _made(args: argparse.Namespace) -> int:
 
 
 def _read(file: imported.ImportSource, devices: list[str]) -> ResourceProfile:
-    """Return the profile in a file of any known tool.
+    """Return the profile that the recording of another tool gives.
 
-    Raises Impossible if no known tool has made the file.
+    `devices` are the disks to use, by their names in the file; [] for all. Raises Impossible if no
+    known tool has made the file.
     """
     if file.head.startswith('{"profile"'):
         raise Impossible(f"{file.name} is a profile already: `replayer profile show` shows it")

@@ -65,7 +65,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the reports that were asked for, or print the runs' reports."""
+    """Write the reports of runs to the files that were asked for, or to the terminal; return 0.
+
+    Without a file and without --text, open a page in the browser.
+    """
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
         note(words)

@@ -228,7 +228,7 @@ def _configure_watching(parser: argparse.ArgumentParser) -> None:
 
 
 def _clients(text: str) -> int | tuple[str, ...]:
-    """Return a number of clients, or the names of hosts.
+    """Return what --clients gives: a number of clients, or the names of hosts.
 
     Raises ArgumentTypeError for an empty name in a list.
     """
@@ -261,7 +261,10 @@ def _several(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
-    """Run the workload on each engine in turn, and print all of them side by side."""
+    """Run the workload on each engine in turn, and print all results side by side; return 0.
+
+    Raises Impossible if the workload can run on none of the engines.
+    """
     runs: list[Run] = []
     refused = []
     if args.data_dir is not None and not args.dry_run:
@@ -392,7 +395,10 @@ def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> None:
 
 
 def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | None) -> None:
-    """Print the result's path on stderr, then the result on stdout, the main finding last."""
+    """Print the result's path on stderr, then the result on stdout, the main finding last.
+
+    `path` is None if the run was not stored.
+    """
     left = _left(run, args.engine or "")
     # For a run that measured nothing there is only the error that ends the program.
     lost = run.status is Status.FAILED and not any(s.status is Status.DONE for s in run.steps)

@@ -118,7 +118,10 @@ def _where(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do the action that was asked for, and report it; return the exit status."""
+    """List, rename, annotate or delete stored runs, as `args.action` names it.
+
+    Returns the exit status, which is 1 if the user did not confirm a deletion.
+    """
     actions = {"list": _list, "rename": _rename, "note": _note, "delete": _delete}
     return actions[args.action](args)
 

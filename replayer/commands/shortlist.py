@@ -120,7 +120,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a shortlist, or whether past predictions held."""
+    """Print a shortlist of machines, or with --check whether past predictions held; return 0."""
     if args.check:
         return _check(args)
     if not args.profiles or not args.catalogues:

@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the run's report, or its JSON, on stdout."""
+    """Print the report of a run, or the summary of a replay file, on stdout; return 0."""
     if _is_capture(args.which):
         return _capture(Path(args.which), as_json=args.json)
     if args.which.endswith(".profile") and Path(args.which).is_file():
@@ -89,7 +89,7 @@ def _is_capture(which: str) -> bool:
 
 
 def _capture(path: Path, *, as_json: bool) -> int:
-    """Print what is in a replay file."""
+    """Print the summary of a replay file, as text or as JSON; return 0."""
     from replayer.capture.archive import ArchiveReader  # noqa: PLC0415 - runs are shown without it
     from replayer.report.documents import capture_file  # noqa: PLC0415 - runs are shown without it
 

@@ -82,7 +82,7 @@ exit status: 0 fits or unclear, 3 does not fit
 """
 _DOES_NOT_FIT = 3
 _SLO = "p99=20ms"
-"""The objective of a profile, if none is given."""
+"""The objective for response times, if a profile is given without --slo."""
 _NO_SLO = "none"
 
 
@@ -226,7 +226,7 @@ def _sized_by_both(args: argparse.Namespace) -> int:
 
 
 class _Planned(NamedTuple):
-    """The request for the run by one FILE, and the description that is printed before that run."""
+    """The request for a run that sizes by one file, and the description to print before the run."""
 
     order: RunRequest
     words: Sequence[Section]
@@ -418,7 +418,7 @@ def _performed(
     *,
     last: bool = True,
 ) -> None:
-    """Run the plan, save the Run after every step, and report it at the end."""
+    """Do the run, save it after each step, and call `tell` with it; `last`: no run comes after."""
     where = store.folder(args.results)
     kept = ResultWriter(where, worded=_with_headline)
     with followed(args, last=last) as follow:

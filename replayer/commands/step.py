@@ -35,9 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the plan's workload if this boot has the due kernel; return the exit status.
+    """Do the run that a plan of boots has for this boot; return the exit status.
 
-    Raises ReplayerError for a wrong kernel or a boot that was used before.
+    With --next only print the kernel to boot. Raises ReplayerError if this boot does not have the
+    kernel that is due, or already had a run.
     """
     planned, host = boot_plan.load(args.plan), Host()
     if planned.job:

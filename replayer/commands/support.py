@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the bundle, and print what is in it."""
+    """Write the support bundle, and print the name and size of each file in it; return 0."""
     where = store.folder(args.results)
     bundle = SupportBundle()
     try:

@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Follow the run to its end, in lines on stderr, and print its path; return the exit status."""
+    """Follow a run to its end, in lines on stderr, and print its path; return the exit status."""
     where = store.folder(args.results)
     path = store.find(args.which, where) if args.which else _under_way(where)
     with conversation() as progress:
@@ -73,7 +73,7 @@ def _under_way(where: Path) -> Path:
 
 
 def _followed(path: Path, progress: Conversation) -> Run:
-    """Show the run's events until the run ends, and return the run.
+    """Show the events of the run in the file `path` until that run ends, and return the run.
 
     Raises ReplayerError if the process that writes the run is gone.
     """

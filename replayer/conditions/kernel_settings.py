@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KIND = "kernel-setting"
 NOTES = frozenset({_KIND})
-"""Kinds of notes that `recover` handles."""
+"""Kinds of the journal's notes that `recover` handles."""
 _FILES = re.compile(
     r"(?:proc/sys/(?:vm|kernel)/[a-z_]+"
     r"|sys/kernel/mm/transparent_hugepage/[a-z_]+"
@@ -40,7 +40,7 @@ _MARKS = str.maketrans("", "", "[]()")
 
 
 def level(text: str) -> str:
-    """Return the level in a kernel file's text, for example in `always [madvise] never`.
+    """Return the level (value in force) in a kernel file's text, as in `always [madvise] never`.
 
     It is the word in brackets; without brackets, as in the file of a number, it is the whole text.
     """

@@ -36,7 +36,9 @@ KINDS: tuple[MemoryKind, ...] = ("cgroup", "hugepages", "ballast")
 """The ways to limit memory, the one that disturbs least first."""
 _HUGE_PAGES = "proc/sys/vm/nr_hugepages"
 CHANGED = "memory.changed"
-"""The fact of a step whose limit another program changed; its value is the text on that."""
+"""The key of the fact that another program changed the memory limit of a step.
+
+Its value is a sentence on that."""
 _GROUP = re.compile(r"replayer-\d+-[0-9a-f]+")
 _LIMITS_OF_1 = {"memory": "memory.limit_in_bytes", "cpu": "cpu.cfs_quota_us"}
 """Controller -> a file that only its cgroups of version 1 have."""
@@ -45,7 +47,9 @@ _LIMIT_FILES = ("memory.limit_in_bytes", "memory.max")
 _PEAK_FILES = ("memory.max_usage_in_bytes", "memory.peak")
 """The file with the most bytes that the cgroup held so far; version 2 has it since Linux 5.19."""
 _OVERSHOOT = 1.05
-"""Bytes held / limit that the kernel may allow in need; without need it was 1.00 at most."""
+"""The highest ratio (bytes that a cgroup held / its limit) that the kernel itself may allow.
+
+It exceeds the limit only in need of memory; without such a need the ratio was 1.00 at most."""
 _DROP_CACHES = "proc/sys/vm/drop_caches"
 _CAP_IPC_LOCK = 1 << 14
 _GRANTED_AT_LEAST = 0.9
@@ -84,7 +88,7 @@ def bound(
     keep_bytes: int = 0,
     changed: Callable[[str], None],
 ) -> Iterator[Bound]:
-    """Limit the memory for as long as the `with` block runs.
+    """Limit the memory for caching the database's files until the `with` block ends.
 
     `limit_bytes` is the limit of a cgroup, `keep_bytes` is the memory that huge pages and ballast
     leave free.  `changed` is called with a sentence if another program changed the limit during the
@@ -136,7 +140,7 @@ def _difference_of_group(group: Path, limit: int, server: "Server") -> str:
 
 
 def _read_first(group: Path, names: Sequence[str]) -> str:
-    """Return the text of the first of these files that a cgroup has; "" if it has none."""
+    """Return the text of the first file in `names` that the cgroup `group` has; "" for none."""
     for name in names:
         with contextlib.suppress(OSError):
             return (group / name).read_text(encoding="ascii").strip()
@@ -185,7 +189,7 @@ def _recover_ballast(note: Note) -> str:
 
 _RECOVER = {"cgroup": _recover_group, "hugepages": _recover_pages, "ballast": _recover_ballast}
 NOTES = frozenset(_RECOVER)
-"""Kinds of notes that `recover` handles."""
+"""Kinds of the journal's notes that `recover` handles."""
 
 
 def _locked_bytes(pid: int) -> int:
@@ -326,7 +330,7 @@ def killed_for_memory(taken: Bound) -> int:
 def _dissolve(group: Path, home: Path) -> None:
     """Move the processes of the cgroup `group` to the cgroup `home`, and remove `group`.
 
-    Does nothing if `group` is gone already.  Raises ReplayerError if it cannot be removed in time.
+    Does nothing if `group` is gone already.  Raises ReplayerError if it is still there after 10 s.
     """
     deadline = time.monotonic() + _PATIENCE
     while group.is_dir():

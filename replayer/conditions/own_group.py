@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CPU_SET = "cpu-set"
 _SHOWN = 16
 NOTES = frozenset({_CPU_SET})
-"""Kinds of notes that `recover` handles; those on cgroups are of memory_bound."""
+"""Kinds of the journal's notes that `recover` handles; memory_bound handles those on cgroups."""
 
 
 def refusal(host: Host, controller: str) -> str:
@@ -60,7 +60,7 @@ def confine(host: Host, controller: str, limits: Mapping[int, Mapping[str, str]]
 
 
 def choose_processors(numbers: Collection[int]) -> None:
-    """Let this process, and all that it starts from now on, run on these processors only.
+    """Let this process, and all that it starts from now on, run on the processors `numbers` only.
 
     Raises Impossible for processors that do not exist or are not allowed.
     """

@@ -43,7 +43,9 @@ class Residency:
     resident_bytes: int | None
     """Of `data_bytes`, the bytes in the page cache."""
     dirty_bytes: int | None
+    """Bytes in the page cache that were changed and have not been written to the disk yet."""
     writeback_bytes: int | None
+    """Bytes in the page cache that are just being written to the disk."""
     method: str
     """cachestat or mincore, or both on different file systems; "" if none could be used."""
     why: str = ""
@@ -57,7 +59,7 @@ class Residency:
 
     @property
     def share(self) -> float | None:
-        """Return resident bytes / bytes of data, or None if that is not known."""
+        """Return resident bytes / bytes of data; None if not known, or if there is no data."""
         if self.resident_bytes is None or not self.data_bytes:
             return None
         return self.resident_bytes / self.data_bytes
@@ -138,7 +140,7 @@ def resident_in(path: str | Path, segments: Sequence[FileExtent] | None) -> tupl
 
 
 def _within(segments: Iterable[FileExtent], end: int) -> list[FileExtent]:
-    """Return the parts of segments before the end of a file."""
+    """Return the parts of segments before the end of a file, which is at `end` bytes."""
     return [
         FileExtent(offset, min(length, end - offset)) for offset, length in segments if offset < end
     ]
@@ -240,7 +242,8 @@ def _sum(values: Iterable[int | None]) -> int:
 def _instruments(inodes: dict[int, dict[int, str | Path]]) -> dict[int, _Instrument]:
     """Return number of a file system -> the instrument (system call) that counts its cached pages.
 
-    `inodes` is as `_inodes` returns it.  A file system without a proven instrument is tested now.
+    `inodes` is number of a file system -> inode number -> a path of that inode.  A file system
+    without a proven instrument is tested now.
     """
     return {
         number: _proven.get(number) or _chosen(number, list(members.values()))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _KIND = "switch"
 NOTES = frozenset({_KIND})
-"""Kinds of notes that `recover` handles."""
+"""Kinds of the journal's notes that `recover` handles."""
 _TIMEOUT = 600.0
 
 
@@ -81,7 +81,7 @@ def recover(note: Note) -> str:
 
 
 def run_command(command: str, folder: Path | None = None) -> None:
-    """Run a switching command in a folder; raise ReplayerError if it fails or does not end.
+    """Run a switching command in a folder; raise ReplayerError if it fails or takes over 600 s.
 
     Children that the command leaves behind are not waited for, and its output on stdout is not
     kept.  If replayer is killed, the command is killed as well: otherwise it could switch the

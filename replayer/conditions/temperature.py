@@ -36,7 +36,7 @@ _EVERYTHING = "3"
 class _Judgement:
     """The measured temperature of files.
 
-    `why` is the reason if it is not the one asked for, `todo` is advice on that.
+    `why` is the reason if it is not the temperature asked for, `todo` is advice on that.
     """
 
     got: Temperature

@@ -113,8 +113,8 @@ def _ranges(
     """Return the segments of a backing file in which a loop device stores the files' data.
 
     A backing file is an ordinary file that a loop device presents as a disk.  `every` are all
-    backing files beneath the files, `places` is the result of `_places`.  Returns None if the
-    segments are not known.
+    backing files beneath the files.  `places` is number of a device -> the segments of that device
+    in which the files have their data.  Returns None if the segments are not known.
     """
     # With several devices, the device of each file is not known here.
     if backing.offset is None or len(every) > 1 or len(places) != 1:

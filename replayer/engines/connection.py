@@ -79,7 +79,10 @@ class Cells(dict[str, Any]):
         raise self._refusal(name, "a finite number")
 
     def reals(self, *, but: Collection[str] = ()) -> dict[str, float]:
-        """Return column -> finite number for all columns except `but`, without NULL cells."""
+        """Return column -> finite number for all columns except `but`, without NULL cells.
+
+        Raises ReplayerError for any other value.
+        """
         return {n: self.real(n) for n in self if n not in but and self[n] is not None}
 
     def _refusal(self, name: str, wanted: str) -> ReplayerError:
@@ -96,7 +99,7 @@ Row = Cells
 
 
 class Database:
-    """A control connection, for statements outside of the timed load, in autocommit mode."""
+    """A control connection to a server, for statements outside of the timed load; autocommit."""
 
     def __init__(
         self,
@@ -158,7 +161,10 @@ class Database:
         )
 
     def begin(self) -> None:
-        """Execute the engine's own first statements on a connection that was made without them."""
+        """Execute the first statements of engine.toml on a connection that was made without them.
+
+        Raises ReplayerError if the server refuses one.
+        """
         self._first = self.engine.spec.connect.statements
         try:
             with watchdog.Wait(self._where):
@@ -169,7 +175,7 @@ class Database:
             raise self._refused(error, self.engine) from error
 
     def _forget(self) -> None:
-        """Close the open parts of a connection that could not be used."""
+        """Close the driver's connection after an attempt to connect that failed, if it is open."""
         if self._connection is not None:
             self.close()
         elif self._raw is not None:
@@ -204,15 +210,21 @@ class Database:
         return wires.load(self._wire).get_password(self._raw)
 
     def cut(self) -> None:
-        """Cut the connection: threads that wait on it stop waiting."""
+        """Shut the socket down, so that threads that wait for an answer on it get an error."""
         driver.cut(self._wire, self._raw)
 
     def answers(self, seconds: float) -> bool:
-        """Return whether the server answers within some seconds; use it from one thread only."""
+        """Return whether the server answers an empty request within `seconds`.
+
+        Only one thread at a time may call it, while no statement is under way.
+        """
         return driver.answers(self._wire, self._raw, seconds)
 
     def waiting(self) -> watchdog.Wait:
-        """Return an object that wakes other waiting code when this server no longer answers."""
+        """Return a Wait on this server, for code that waits for other events as well.
+
+        The descriptor of the Wait becomes readable when the server no longer answers.
+        """
         return watchdog.Wait(self._where)
 
     def close(self) -> None:
@@ -246,7 +258,11 @@ class Database:
     def query(
         self, statement: str, parameters: Mapping[str, Any] | None = None, *, verb: str = ""
     ) -> list[Row]:
-        """Execute one statement with `:name` parameters; return its rows, [] if it has none."""
+        """Execute one statement with `:name` parameters; return its rows, [] if it has none.
+
+        `verb` is the name of its SQL file for messages.  Raises ReplayerError if the statement
+        fails or `parameters` lacks a value; Denied (a ReplayerError) for a missing right.
+        """
         clause = sqlalchemy.text(statement)
         given = parameters or {}
         for name in clause._bindparams:  # noqa: SLF001
@@ -274,7 +290,8 @@ class Database:
     def fetch(self, statement: str, *, verb: str = "") -> list[Row]:
         """Return the rows of a statement without parameters, with a fifth of the CPU of `query`.
 
-        It is for statements that run every second during a measured load.
+        It is for statements that run every second during a measured load.  `verb` is the name of
+        the statement's SQL file for messages.  Raises ReplayerError if the statement fails.
         """
         try:
             with watchdog.Wait(self._where), contextlib.closing(self._raw.cursor()) as cursor:
@@ -309,7 +326,7 @@ class Database:
         return ReplayerError(reason)
 
     def _is_denied(self, reason: str) -> bool:
-        """Return whether a statement failed because of a missing right."""
+        """Return whether a statement failed for a missing right; `reason` is the error message."""
         denied = self.engine.spec.denied
         return denied is not None and denied.search(reason) is not None
 
@@ -340,7 +357,8 @@ class Database:
     ) -> Row:
         """Execute a verb (an SQL file of the engine), and return its only row.
 
-        Raises ReplayerError with the name of the SQL file if there is not exactly one row.
+        `holes` are values for `{{name}}` in the SQL.  Raises ReplayerError with the name of the SQL
+        file if there is not exactly one row, Skip if the engine has no such file.
         """
         rows = self.execute(verb, holes, **parameters)
         if len(rows) != 1:
@@ -358,7 +376,10 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> Any:
-        """Execute a verb (an SQL file); return the first column of its first row, or None."""
+        """Execute a verb (an SQL file); return the first column of its first row, None for no row.
+
+        `holes` are values for `{{name}}` in the SQL.  Raises Skip if the engine has no such file.
+        """
         rows = self.execute(verb, holes, **parameters)
         return next(iter(rows[0].values())) if rows else None
 
@@ -371,7 +392,8 @@ class Database:
     ) -> int:
         """Execute a verb (an SQL file); return the first column of its only row as an integer.
 
-        Raises ReplayerError if there is not exactly one row, or no whole number in it.
+        `holes` are values for `{{name}}` in the SQL.  Raises ReplayerError if there is not exactly
+        one row, or no whole number in it.
         """
         row = self.row(verb, holes, **parameters)
         return row.number(next(iter(row), ""))
@@ -395,7 +417,10 @@ class Database:
 
     @property
     def has_own_sessions(self) -> bool:
-        """Return whether a load's sessions work without the driver's cursor, by replayer's code."""
+        """Return whether replayer has code for a load's sessions that needs no driver's cursor.
+
+        Such code exists for some wires (client protocols), and takes less CPU for a statement.
+        """
         return wires.has_own(wires.load(self._wire), "open_session")
 
     def connector(self) -> Connector:

@@ -30,7 +30,7 @@ def complete(url: URL, keys: Password) -> URL:
     """Return a URL to which missing parts are added: user, password, host and TLS files.
 
     They come from the user's option file.  A password that is not in that file comes from the
-    environment.
+    environment.  `keys` has the names of such files, and of the environment variable.
     """
     options = _options(url, keys)
     if url.username is None:
@@ -93,7 +93,11 @@ def _hidden(url: URL) -> list[str]:
 
 
 def _options(url: URL, keys: Password) -> dict[str, str]:
-    """Return the options of the first option file that exists; {} if there is none."""
+    """Return the options (name -> value) of the first option file that exists; {} if none does.
+
+    The URL's parameter read_default_file names the file, else `keys` lists some.  Raises Impossible
+    if the file cannot be read.
+    """
     given = url.query.get("read_default_file")
     for name in [str(given)] if given else keys.option_files:
         path = Path(os.path.expanduser(name))  # noqa: PTH111 - a Path raises without a home

@@ -44,13 +44,13 @@ def open_connection(wire: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def cut(wire: str, connection: Any) -> None:
-    """Cut a connection: a thread that waits on it stops waiting."""
+    """Shut a connection's socket down, so that a thread that waits on it gets an error."""
     with contextlib.suppress(Exception), _copy(wire, connection) as copy:
         copy.shutdown(socket.SHUT_RDWR)
 
 
 def end(wire: str, connection: Any) -> None:
-    """Cut a connection and close it; errors of the driver, such as a lost socket, are ignored."""
+    """Shut a connection's socket down and close the connection; ignore errors of the driver."""
     cut(wire, connection)
     with contextlib.suppress(Exception):
         connection.close()
@@ -138,7 +138,11 @@ def load(wire: str) -> Any:
 
 
 def connect_worker(connector: Connector, *extra: str) -> Any:
-    """Return a connection as `connect` does; it waits for answers without periodic wake-ups."""
+    """Return an autocommit connection of a worker, which waits without periodic wake-ups.
+
+    The statements `connector.first` and `extra` were executed on it.  Raises ReplayerError if the
+    server refuses or does not exist.
+    """
     connection = connect(connector, *extra)
     wires.load(connector.wire).sleep_soundly(connection)
     return connection
@@ -147,7 +151,8 @@ def connect_worker(connector: Connector, *extra: str) -> Any:
 def connect_session(connector: Connector, *extra: str) -> WireSession:
     """Return a new session, which sends statements without waiting for the answer.
 
-    Raises ReplayerError as `connect` does.
+    The statements `connector.first` and `extra` were executed on it.  Raises ReplayerError if the
+    server refuses or does not exist.
     """
     wire = wires.load(connector.wire)
     connection = connect(connector, *extra)
@@ -157,7 +162,7 @@ def connect_session(connector: Connector, *extra: str) -> WireSession:
 
 
 def driver_error(connector: Connector) -> type[Exception]:
-    """Return the driver's base exception class."""
+    """Return the base class of all exceptions of the connector's driver, its DBAPI `Error`."""
     module = lazy_import.load(wires.load(connector.wire).DRIVER)
     error: type[Exception] = module.Error
     return error

@@ -34,7 +34,10 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
 
 @dataclass(frozen=True)
 class Engine:
-    """A folder of schemas/, with all it inherits; `version` is the server's major, once known."""
+    """A kind of database, as a folder of schemas/ and the folders that it inherits describe it.
+
+    The first of `folders` is its own.  `version` is the server's major version, None if not known.
+    """
 
     name: str
     folders: tuple[Path, ...]
@@ -42,12 +45,12 @@ class Engine:
     version: int | None = None
 
     def at(self, version: int) -> "Engine":
-        """Return this engine for a server of that major version."""
+        """Return a copy of this engine, for servers of the major version `version`."""
         return replace(self, version=version)
 
     @cached_property
     def title(self) -> str:
-        """Return the name for display."""
+        """Return the engine's name for display, such as PostgreSQL."""
         return self.spec.title or self.name
 
     @property
@@ -172,9 +175,9 @@ class Engine:
                 raise Impossible(f"{path}: no step uses the verb {name}{known}")
 
     def check_own(self) -> None:
-        """Call `check` if the engine is in the user's own folder.
+        """Raise Impossible if an engine in a user's folder has a file that cannot be used.
 
-        Replayer's engines are checked by its tests.
+        Replayer's own engines pass without a check: tests check them.
         """
         if self._is_own:
             self.check()
@@ -194,7 +197,7 @@ class Engine:
 
     @cached_property
     def _versions(self) -> list[int]:
-        """Return 0 and every major version of the server for which a file is replaced, sorted."""
+        """Return 0 and each major version of the server from which on an SQL file is replaced."""
         return sorted({0, *(number for files in self._files.values() for number, _ in files)})
 
     def _text(
@@ -222,7 +225,7 @@ class Engine:
         return _INCLUDE.sub(part, self._read(path))
 
     def _files_on(self, version: int, name: str) -> Sequence[Path]:
-        """Return the files of a name for a server's version; each overrides those after it."""
+        """Return the SQL files with a name for a server's version; each overrides the next ones."""
         return [path for number, path in self._files.get(name, ()) if number <= version]
 
     def _read(self, path: Path) -> str:
@@ -293,7 +296,7 @@ def _inherited(
 def checked(name: str) -> Engine:
     """Return the engine of that name after checking all its files.
 
-    Raises the errors of `load` and `Engine.check`.
+    Raises NotFound if there is no such engine, Impossible if a file of it cannot be used.
     """
     loaded = load(name)
     loaded.check()
@@ -347,8 +350,9 @@ def of_url(url: str) -> Engine:
 def alike(url: str, chosen: Engine) -> list[Engine]:
     """Return the engines that may run at a URL, because several engines share its protocol.
 
-    These are the engines with the driver of `chosen` and a section [recognise], by which the server
-    is asked for its engine.  Returns [] if the URL's scheme is the name of one engine.
+    `chosen` is the engine to which the URL's scheme belongs.  The result are the engines with the
+    same driver and a section [recognise], by which the server is asked for its engine.  The
+    result is [] if the URL's scheme is the name of one engine.
     """
     if _scheme(url) not in _listed():
         return []

@@ -1,4 +1,4 @@
-"""The keys of an engine.toml: one checked type, like a step's keys.
+"""The keys of an engine.toml, as pydantic models that check them.
 
 A key that is not declared here is an error; its message names the file and the nearest valid key.
 A value may contain words in braces, such as `{data}`; only those that the key allows are valid.
@@ -31,7 +31,7 @@ _OF_PROGRAM = frozenset({"program", "version", "init", "start"})
 
 
 def _with_words(*words: str) -> AfterValidator:
-    """Return a check that a text has only these words in braces."""
+    """Return a pydantic validator that refuses a text with any other word in braces."""
 
     def check(text: str) -> str:
         for _, word, _, _ in Formatter().parse(text):
@@ -61,12 +61,12 @@ _Fixed = Annotated[
 
 
 class Recognise(Noun):
-    """Recognition of the engine that a server is, if several engines share one URL scheme."""
+    """The question to a server which engine it is, if several engines share one URL scheme."""
 
     statement: str
     """Statement whose first cell is matched with `pattern`."""
     pattern: _Pattern
-    """Pattern that finds this engine's name in that cell."""
+    """Pattern that finds this engine's name in the first cell of the statement's result."""
 
 
 class Connect(Noun):
@@ -84,7 +84,7 @@ class ProfileSpec(Connect):
     """Settings with which every connection of `replayer profile` begins, instead of [connect]."""
 
     own: tuple[str, ...] = ()
-    """Columns of a profile in which the profiler's own statements count."""
+    """Columns of a profile whose numbers include the profiler's own statements."""
     late: bool = False
     """True if a session's work appears in the counters some time after it was done."""
 
@@ -97,7 +97,7 @@ class Password(Noun):
     option_files: tuple[str, ...] = ()
     """Option files in MySQL's form."""
     option_groups: tuple[str, ...] = ()
-    """Groups in those files."""
+    """Groups of the option files that are read."""
     wanted: _Pattern | None = None
     """Pattern of the server's or the driver's message that a password is missing."""
     ways: str = "in the URL"
@@ -105,7 +105,7 @@ class Password(Noun):
 
 
 class Lock(Noun):
-    """Limits after which the server notices that the holder of the lock is gone."""
+    """The lock that keeps other replayers out of a server: when a lost holder is noticed."""
 
     noticed: Duration = 0.0
     """Seconds after which the server has ended the holder's session if its host is gone; 0 if the
@@ -118,7 +118,10 @@ class Lock(Noun):
 
 
 class LogEvents(Noun):
-    """Lines of the server's log that become marks; every other key is a kind and its pattern."""
+    """Patterns of the server's log lines that become marks (events) in charts.
+
+    Every key other than `time` and `format` is a kind of event, with the pattern of its lines.
+    """
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, _Pattern] = Field(init=False)
@@ -126,7 +129,7 @@ class LogEvents(Noun):
     time: _Pattern
     """Pattern of the time in UTC at the beginning of a line."""
     format: str
-    """Format of that time, as for strptime."""
+    """Format of the time of a log line, as for strptime."""
 
     @property
     def kinds(self) -> Mapping[str, _Pattern]:
@@ -140,7 +143,7 @@ class SettingsFile(Noun):
     path: str = ""
     """Path relative to the data directory."""
     head: str = ""
-    """First lines of the file."""
+    """First lines of the settings file."""
     included_by: str = ""
     """A file of the data directory to which an `include` line is added."""
     include: str = ""
@@ -175,7 +178,7 @@ class SettingSpec(Noun):
         return {"value": str(value)}
 
     def text(self, memory_bytes: int) -> str:
-        """Return the setting as text, on a machine with that much memory (0 if not known)."""
+        """Return the setting's value as text, on a machine with that much memory (0: not known)."""
         if self.most is None:
             return self.value
         share = int(memory_bytes * self.of_memory) if memory_bytes else self.most
@@ -199,7 +202,7 @@ class ServerSpec(Noun):
     package: str = ""
     """A Python package that contains the programs."""
     package_folder: str = "."
-    """The folder of the programs in that package."""
+    """The folder of the programs in the Python package `package`."""
     folders: tuple[str, ...] = ()
     """Folders of the system's packages with the programs, as patterns; the highest number first."""
     install: str = ""
@@ -249,7 +252,7 @@ class ServerSpec(Noun):
     list_settings: tuple[_OfServer, ...] = ()
     """The command that prints the names of all settings, so that a mistyped name can be refused."""
     listed_setting: _Pattern = re.compile("$^")
-    """Pattern of a line of that list; its first group is the setting's name."""
+    """Pattern of a line that `list_settings` prints; its first group is the setting's name."""
     abbreviates: bool = False
     """True if the server takes the beginning of a setting's name for the whole of it."""
     fixed: dict[str, _Fixed] = Field(default_factory=dict)
@@ -259,7 +262,7 @@ class ServerSpec(Noun):
     )
     """Settings that replayer chose; `false` drops an inherited one."""
     init_settings: dict[str, dict[str, tuple[str, ...]]] = Field(default_factory=dict)
-    """Initial settings of a data directory: value -> arguments of `init`."""
+    """Initial settings of a data directory: name -> value -> arguments of `init`."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -288,14 +291,14 @@ class ServerSpec(Noun):
 
 
 class Buffers(Noun):
-    """The server's own cache."""
+    """The server's own cache, and the setting for its size."""
 
     setting: str
-    """The setting of its size."""
+    """The setting for the size of the server's own cache."""
     unit: str
     """Unit that is written behind the size."""
     least: Size = 1 << 20
-    """Minimum size with which the server works."""
+    """Minimum size of the cache with which the server works."""
 
 
 class SessionMemory(Noun):
@@ -311,9 +314,9 @@ class SessionsSpec(Noun):
     connections: str = ""
     """The setting that limits connections."""
     memory_base: Size = 0
-    """Memory that the server's processes need in addition to their buffers."""
+    """Bytes of memory that the server's processes need in addition to their buffers."""
     memory_per_session: Size = 0
-    """Memory that each session needs in addition."""
+    """Bytes of memory that each session needs in addition to `memory_base`."""
     buffers: Buffers | None = None
     """The server's own cache, which is made large or small."""
     settings: dict[str, SettingSpec] = Field(default_factory=dict)
@@ -322,7 +325,10 @@ class SessionsSpec(Noun):
     """Kind of memory (direct, cgroup and others) -> settings that it needs."""
 
     def of(self, kind: MemoryKind) -> SessionMemory:
-        """Return the server settings for a kind of memory, empty if the engine has none for it."""
+        """Return the server settings for reads of this kind, such as cached or direct.
+
+        They are empty if the engine has none for it.
+        """
         return self.memory.get(kind, SessionMemory())
 
 
@@ -345,7 +351,7 @@ class EngineSpec(Noun):
     like: str = ""
     """The engine from which missing verbs and keys are inherited."""
     wire: Annotated[str, AfterValidator(_wire)]
-    """SCHEME of the wire that reaches the server."""
+    """SCHEME of the wire (client protocol and driver) that reaches the server."""
     url_schemes: tuple[str, ...] = ()
     """Schemes of URLs for this engine, besides its own name."""
     block_size: int = Field(ge=512)
@@ -355,11 +361,11 @@ class EngineSpec(Noun):
     denied: _Pattern | None = None
     """Pattern of the server's message that a right is missing."""
     verified: str = ""
-    """The steps that were run on it, with the place and the versions."""
+    """The steps that were run on this engine, with the place and the versions."""
     unverified: str = ""
-    """The steps that were not run on it."""
+    """The steps that were not run on this engine."""
     cold: str = ""
-    """The way in which its data becomes cold, as `list engines -v` prints it."""
+    """The way in which the engine's data becomes cold, as `list engines -v` prints it."""
     counters: str = ""
     """The counters that the verb `counters` reads, as `list engines -v` prints them."""
     notes: tuple[str, ...] = ()
@@ -396,7 +402,7 @@ def explain(error: ValidationError) -> str:
 
 
 def _known(section: list[str]) -> list[str]:
-    """Return the keys that a section may have."""
+    """Return the keys that a section of engine.toml may have; `section` is its path of names."""
     kind: Any = EngineSpec
     for name in section:
         fields = getattr(kind, "model_fields", {})

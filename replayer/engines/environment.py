@@ -37,7 +37,10 @@ def folders(engine: str, directory: Path) -> Iterator[Path]:
 
 
 def limits() -> dict[str, Fact]:
-    """Return name of a fact -> limit from REPLAYER_LIMITS; None for a limit that is 0 or empty."""
+    """Return facts on the limits of the server's container, from the variable REPLAYER_LIMITS.
+
+    The result is name of a fact -> limit as text; None for a limit that is 0 or empty.
+    """
     words = (word.partition("=") for word in os.environ.get("REPLAYER_LIMITS", "").split())
     return {
         f"server.container.{name}": None if value in {"", "0", "0.0"} else value

@@ -39,7 +39,10 @@ def required(query: Mapping[str, Any], host: str | None) -> dict[str, str]:
 
 
 def remedy(text: str) -> str:
-    """Return advice if libpq refused to send a password, as the end of a sentence."""
+    """Return advice if libpq refused to send a password, as the end of a sentence; "" if not.
+
+    `text` is the message of libpq.
+    """
     if _REFUSED not in text:
         return ""
     return (

@@ -25,10 +25,10 @@ class PlainDialect(DefaultDialect):
         return [], {**url.translate_connect_args(username="user"), **url.query}
 
     def initialize(self, _connection: object) -> None:
-        """Execute no statement."""
+        """Do nothing: SQLAlchemy calls it on the first connection, to query the server."""
 
     def get_isolation_level_values(self, _connection: object) -> Sequence[Literal["AUTOCOMMIT"]]:
-        """Return the only isolation level."""
+        """Return AUTOCOMMIT, the only isolation level of this dialect."""
         return ["AUTOCOMMIT"]
 
     def set_isolation_level(self, _connection: object, _level: object) -> None:

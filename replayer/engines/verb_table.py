@@ -1,8 +1,8 @@
-"""A table of all verbs: modules that use it, parameters, columns, engines that do not have it.
+"""A table of all verbs, with the parameters and columns of each, its users, engines without it.
 
-A verb is an operation for which engines have an SQL file each.  The columns are declared here;
-`replayer check --prove` and a test compare them with real rows.  All else is read from the modules'
-sources and from the engines' SQL files.
+A verb is an operation for which engines have an SQL file each.  Its users are modules of replayer.
+The columns are declared here; `replayer check --prove` and a test compare them with real rows.  All
+else is read from the modules' sources and from the engines' SQL files.
 """
 
 import re

@@ -31,10 +31,10 @@ _TICK = 0.5
 
 
 class Cuttable(Protocol):
-    """A connection that another thread than the waiting one can cut."""
+    """A connection that any thread can cut, also while another thread waits on it."""
 
     def cut(self) -> None:
-        """Cut the connection: threads that wait on it stop waiting."""
+        """Shut the socket down, so that threads that wait for an answer on it get an error."""
         ...
 
 
@@ -57,7 +57,7 @@ _threads: list[threading.Thread] = []
 
 
 def address(url: "URL") -> Address:
-    """Return the address that identifies a server."""
+    """Return a server's key in the watchdog: host, port and Unix socket of its URL, as texts."""
     places = (url.host, url.port, url.query.get("host"), url.query.get("unix_socket"))
     return tuple(str(place) for place in places)
 
@@ -66,9 +66,12 @@ def address(url: "URL") -> Address:
 def watching(
     where: Address, title: str, answers: Callable[[float], bool] | None = None
 ) -> Iterator[None]:
-    """Watch a server for as long as the `with` block runs; `answers` is as in `watch`.
+    """Cut the connections to a server if it is silent, for as long as the `with` block runs.
 
-    If the server was watched before the block, that watch continues after it.
+    `where` is the server's address, and `title` names it in messages.  `answers(seconds)` returns
+    whether the server answers in time on a separate connection.  Without `answers`, every statement
+    has to end within PATIENCE (20 seconds).  An earlier watch of the server continues after the
+    block.
     """
     earlier = _watched.get(where)
     watch(where, title, answers)
@@ -81,18 +84,21 @@ def watching(
 
 
 def watch(where: Address, title: str, answers: Callable[[float], bool] | None = None) -> None:
-    """Watch a server from now on; `title` names it in messages.
+    """Cut the connections to a server if it is silent from now on; `title` names it in messages.
 
     `answers(seconds)` returns whether the server answers in time on a connection that has no other
-    use.  Without `answers`, every statement has to end within PATIENCE.  The `answers` function of
-    an earlier watch is not called any more on return.
+    use.  Without `answers`, every statement has to end within PATIENCE (20 seconds).  After the
+    return of `watch`, the `answers` function of an earlier watch is not called any more.
     """
     with _asking, _lock:
         _watched[where] = _Watched(title, answers)
 
 
 def forget(where: Address) -> None:
-    """Stop watching a server; its `answers` function is not called any more on return."""
+    """Stop watching the server at the address `where`: its connections are never cut any more.
+
+    After the return, the `answers` function with which it was watched is not called any more.
+    """
     with _asking, _lock:
         _watched.pop(where, None)
         _answered.pop(where, None)
@@ -102,7 +108,8 @@ def forget(where: Address) -> None:
 def add(where: Address, connection: Cuttable) -> None:
     """Register a connection, which is cut if its server no longer answers.
 
-    Raises ReplayerError if the server already does not answer.
+    `where` is the address of that server.  Raises ReplayerError if the watchdog has already found
+    that the server does not answer.
     """
     with _lock:
         _connections.setdefault(where, weakref.WeakSet()).add(connection)
@@ -111,7 +118,7 @@ def add(where: Address, connection: Cuttable) -> None:
 
 
 def check(where: Address) -> None:
-    """Raise ReplayerError, with one sentence, if the watchdog found a server without answer."""
+    """Raise ReplayerError if the watchdog found that the server at `where` does not answer."""
     with _lock:
         if where in _silent:
             raise _silence(where)
@@ -128,6 +135,7 @@ def _silence(where: Address) -> ReplayerError:
 class Wait:
     """A wait for an answer of a server: between `begin` and `end`, or inside a `with` block.
 
+    During a wait, the watchdog checks that the server answers; `where` is the server's address.
     If the server no longer answers, the descriptor `fileno` becomes readable, so that code can wait
     for other events as well; `raise_silence` then raises the error.
     """
@@ -138,19 +146,19 @@ class Wait:
         self._pipe: list[int] = []
 
     def begin(self) -> None:
-        """Begin to wait."""
+        """Begin the wait: from now on the watchdog checks that the server answers."""
         self._pipe[:] = os.pipe()
         self._enter()
 
     def end(self) -> None:
-        """Stop waiting; a second call is allowed."""
+        """End the wait and close its descriptors; a second call does nothing."""
         with _lock:
             _waits.discard(self)
             while self._pipe:
                 os.close(self._pipe.pop())
 
     def handle_answer(self) -> None:
-        """Record that the server answered."""
+        """Record that the server answered just now: a silence is counted from here on."""
         self.since = time.monotonic()
 
     def fileno(self) -> int:
@@ -162,7 +170,7 @@ class Wait:
         check(self.where)
 
     def tell(self) -> None:
-        """Make `fileno` readable, so that the waiting code wakes up; the caller holds the lock."""
+        """Make `fileno` readable, so that the waiting code wakes up; the caller holds `_lock`."""
         if self._pipe:
             os.write(self._pipe[1], b"!")
 
@@ -199,7 +207,7 @@ def _run() -> None:
 
 
 def _overdue() -> set[Address]:
-    """Return the servers that have not answered for long although some code waits for them."""
+    """Return the addresses of servers that code waits for, without any answer for 4 seconds."""
     now = time.monotonic()
     with _lock:
         return {

@@ -29,12 +29,12 @@ class DriverStatement:
     span: int
     """Number of rows that the statement touches by an index."""
     burn: float
-    """Units of CPU that the statement burns on each row, on average."""
+    """Units of CPU to burn on each row, on average; a unit is one evaluation of an expression."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """The bytes of a parameter, which is an integer of 8 bytes: its byte order and a prefix."""
+    """The form in which integer parameters are sent: 8 bytes each, a byte order, a prefix."""
 
     order: Literal["<", ">"]
     prefix: bytes = b""
@@ -47,16 +47,16 @@ class SessionLogin:
 
     application: str = ""
     settings: Sequence[tuple[str, str]] = field(default=())
-    """Settings of the captured session that have valid names."""
+    """Names and values of the captured session's settings; only those with valid names."""
     role: str = ""
     """The role that the session takes on; "" for none."""
     read_only: bool = False
     timeout: float = 0.0
-    """Most seconds of a statement; 0 for no limit."""
+    """Time limit of each statement in seconds; 0 for no limit."""
 
 
 class ConnectionGone(ReplayerError):
-    """The server ended a connection, or refused a statement of a load."""
+    """The error for a connection that is lost, or for a statement that the server refused."""
 
     def __init__(self, why: str, sqlstate: str = LOST) -> None:
         super().__init__(why)
@@ -98,7 +98,10 @@ class WireSession(Protocol):
         ...
 
     def receive(self) -> bool:
-        """Read what arrived; return True at the end of the answer.  Raises ConnectionGone."""
+        """Read the bytes that arrived; return True if the answer is complete, else False.
+
+        Raises ConnectionGone if the connection is lost.
+        """
         ...
 
     def refusal(self) -> tuple[str, str]:
@@ -106,7 +109,10 @@ class WireSession(Protocol):
         ...
 
     def run(self, texts: Sequence[str]) -> None:
-        """Execute statements without parameters, one after the other, and wait for each."""
+        """Execute statements without parameters, one after the other, and wait for each.
+
+        Raises ConnectionGone if one fails.
+        """
         ...
 
     def close(self) -> None:
@@ -129,11 +135,11 @@ class WireConnection(WireSession, Protocol):
     matched: int
     """Rows that an UPDATE matched, if the server reports them; else -1."""
     hash: int
-    """Hash of the rows of the last complete answer."""
+    """Hash of the rows of the last complete answer; 0 if it has no rows or they are not hashed."""
 
     @property
     def session(self) -> int:
-        """Return the number of the session in the server."""
+        """Return the server's id of the session: of its process or its thread."""
         ...
 
     @property
@@ -157,7 +163,8 @@ class WireConnection(WireSession, Protocol):
 
         If the connection has not prepared it yet, `text` is prepared first; `place` is the number
         that identifies this text.  `ending` has the values, as `encode_values` of the wire (the
-        module of the protocol) packs them.
+        module of the protocol) packs them.  `in_order` is True if `hash`, the hash of the answer's
+        rows, is to depend on their order.
         """
         ...
 
@@ -167,7 +174,7 @@ class WireConnection(WireSession, Protocol):
 
 
 class ConnectionAttempt(Protocol):
-    """An attempt to connect; only `close` may block."""
+    """An attempt to connect to a server; only its `close` may block."""
 
     events: int
     """The epoll events of `fileno` for which the attempt waits now."""
@@ -210,7 +217,11 @@ def check_refusal(session: WireSession) -> None:
 
 
 def await_answer(session: WireSession) -> None:
-    """Wait for the end of an answer; raise ConnectionGone as `check_refusal` does."""
+    """Wait until the answer to the last statement is complete.
+
+    Raises ConnectionGone if the connection is lost.  Also raises it if the server refused the
+    statement, unless for a deadlock or the like, after which a retry may succeed.
+    """
     while not session.receive():
         select.select([session], [], [])
     check_refusal(session)

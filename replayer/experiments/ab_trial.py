@@ -56,7 +56,7 @@ class TrialLimits:
 
 @dataclass(frozen=True)
 class Trial:
-    """The plan of a trial."""
+    """The plan of a trial: runs of two variants in turns until their difference is settled."""
 
     workload: str
     variants: tuple[Variant, Variant]
@@ -123,8 +123,8 @@ class TrialState:
 def perform(trial: Trial, state: TrialState, say: Callable[[str], None]) -> TrialState:
     """Make the runs until the trial ends; return the state, with the comparison if there is one.
 
-    Runs that the state already has count.  An error or Ctrl-C also ends the trial: the state then
-    has the error, and all that was measured before.
+    Runs that the state already has count.  `say` gets a line about each run.  An error or Ctrl-C
+    also ends the trial: the state then has the error, and all that was measured before.
     """
     began = time.monotonic()
     order = trial.order()
@@ -184,7 +184,7 @@ def due(trial: Trial, state: TrialState) -> int | None:
 def perform_one(trial: Trial, state: TrialState, which: int, say: Callable[[str], None]) -> None:
     """Make one run of the variant with the index `which` (0 or 1) in this boot.
 
-    Raises ReplayerError if the run fails.
+    `say` gets a line about the run.  Raises ReplayerError if the run fails.
     """
     _one_run(trial, state, which, say)
     state.looked = 0

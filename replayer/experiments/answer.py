@@ -52,9 +52,11 @@ class Effect(Noun):
     better: Better
     share: Share
     p: float
+    """The p value, corrected for the number of all effects and metrics."""
     verdict: str
-    """`shown`, `nothing` or `open`."""
+    """`shown` (it differs from 0), `nothing` (it is too small to matter) or `open` (neither)."""
     settled: bool
+    """True if the 95 percent interval is as narrow as the experiment's plan wants it."""
     sure: bool = True
     """False if the cause may be another interaction, as the design mixes the two."""
 
@@ -94,7 +96,13 @@ class Cell(Noun):
 
 
 class ExperimentAnswer(Noun):
-    """All that an experiment found; the metrics are in the order of the steps."""
+    """All that an experiment found; the metrics are in the order of the workload's steps.
+
+    A block is one run of each combination of the factors' levels.  `block_runs` is the number of
+    runs of a block, `blocks` the number of complete blocks, and `blocks_to_settle` the number that
+    makes the effect of each factor as exact as the plan wants it.  `settled` is True if it is so
+    already.  `cells` has the means that show clear interactions.
+    """
 
     plan: ExperimentPlan
     design: str

@@ -25,11 +25,11 @@ NONE_LEFT = 0.8
 _NO_CHANGE = 0.1
 """The probability of no change before any measurement: it is low, as the user has seen a change."""
 _LEVELS_TOO = 0.2
-"""The weight of a bit about the two levels, against a bit about the place of the change."""
+"""The weight of information about the two levels; information about the place has weight 1."""
 ENDS = 2
-"""The fewest measurements of each end."""
+"""The fewest measurements of the first candidate, and of the last one."""
 _NOISE = 0.02
-"""The noise that is expected before anything is measured."""
+"""The standard deviation of a value's logarithm that is expected before any measurement."""
 _FREEDOM = 1.0
 """Half of the number of measurements that the expected noise counts as."""
 _SHIFT = 2.0
@@ -79,7 +79,7 @@ class Bisection:
         )
 
     def posterior(self) -> "Posterior":
-        """Return the probabilities of all answers after these measurements."""
+        """Return the probability of each place of the change, and of no change, by these values."""
         counts, sums = np.array(self.counts, float), np.array(self.sums)
         # For the change at candidate k: the measurements from k on.
         after, moved = counts[::-1].cumsum()[::-1][1:], sums[::-1].cumsum()[::-1][1:]
@@ -125,16 +125,19 @@ class Posterior:
     """For each candidate from the second on: the chance that the change is there."""
     no_change: float
     shifts: Floats
-    """For each of these places: the change of the logarithm, if the change is there."""
+    """For each candidate from the second on: the size of the change, as a difference of logarithms,
+    if it is there."""
     noises: Floats
-    """For each of these places: the noise of a measured logarithm, if the change is there."""
+    """For each candidate from the second on: the standard deviation of a measured logarithm, if the
+    change is there."""
     still: float
-    """The noise of a measured logarithm if there is no change."""
+    """The standard deviation of a measured logarithm if there is no change."""
     before: tuple[Floats, Floats]
     """The mean and the standard deviation of the next measurement of a candidate before the change,
     for each place and, at last, for no change."""
     after: tuple[Floats, Floats]
-    """The same for the next measurement of a candidate from the change on."""
+    """The mean and the standard deviation of the next measurement of a candidate from the change
+    on, for each place and, at last, for no change."""
 
     @property
     def best(self) -> int:
@@ -170,14 +173,17 @@ class Posterior:
     def left(self) -> list[int]:
         """Return the indexes of the candidates that may be the first after the change, sorted.
 
-        They are the fewest whose probabilities add up to 95 percent.
+        They are the fewest that have 95 percent probability together, if there is a change at all.
         """
         order = np.argsort(-self.chances)
         share = self.chances[order].cumsum() / max(self.chances.sum(), 1e-300)
         return sorted(int(place) + 1 for place in order[: int(np.searchsorted(share, SURE)) + 1])
 
     def is_after(self) -> Floats:
-        """Return for each candidate the probability that the change is at it or before it."""
+        """Return for each candidate the probability that the change is at it or before it.
+
+        It is assumed that there is a change.
+        """
         shares: Floats = np.append(0.0, self.chances.cumsum()) / max(self.chances.sum(), 1e-300)
         return shares
 

@@ -59,7 +59,7 @@ class BootJob:
         )
 
     def what_next(self, kernel: str) -> str:
-        """Return a sentence for the user: boot `kernel`, then run the command that it names."""
+        """Return a sentence that asks the user to boot `kernel` and then to run `replayer step`."""
         return (
             f"next: boot {kernel}, then `replayer step {self.path}`; `replayer boots start "
             f"{self.path} --yes` lets the machine do all boots alone"

@@ -35,6 +35,7 @@ class SearchCandidate:
 
     name: str
     variant: Variant
+    """The levels of the machine, and the arguments of `replayer run`, for the candidate's runs."""
     commit: str = ""
     """The commit to build for the candidate; "" if nothing must be built."""
 
@@ -91,20 +92,24 @@ class CommitBuild:
 
 @dataclass(frozen=True)
 class CandidateSearch:
-    """The plan of a search among ordered candidates."""
+    """The plan of a search for the first of ordered candidates that differs."""
 
     name: str
-    """The value of a tag of the search's runs: the same search has the same name again."""
+    """A digest of the plan; it is a tag of the search's runs, by which they are found again."""
     workload: str
     candidates: tuple[SearchCandidate, ...]
     place: FactorPlace
     options: RunOptions
     metric: str = ""
+    """The metric to compare; "" for the first leading metric (main result of a step) of a run."""
     most: int = 200
     """The most runs."""
     seconds: float | None = None
+    """The most seconds for all runs together; None for no limit."""
     wait_quiet: float = 0.0
+    """The most seconds to wait before each run until other programs are quiet; 0 for no wait."""
     build: CommitBuild | None = None
+    """The way to build the candidates if they are commits, else None."""
 
     @property
     def plan(self) -> Path:
@@ -120,10 +125,11 @@ class CandidateSearch:
 
 @dataclass
 class SearchState:
-    """The measurements so far, and how the search ended.
+    """The measurements of a search so far, and how it ended.
 
-    `boots` are the ids of the boots that had a run, `made` the number of runs of this process, and
-    `reason` a sentence on why the search is over.
+    `values` has (index of the candidate, value of the metric) of each run.  `boots` are the ids of
+    the boots that had a run, `made` the number of runs of this process, and `reason` a sentence on
+    why the search is over.
     """
 
     state: Bisection
@@ -176,7 +182,7 @@ class SearchState:
 
 
 def with_own_data(candidates: Sequence[SearchCandidate], folder: Path) -> list[SearchCandidate]:
-    """Return the candidates; if they cannot share a data folder, each gets one below `folder`."""
+    """Return the candidates; if they cannot share a server's data, each gets a part of `folder`."""
     variants = variant.with_own_data([one.variant for one in candidates], folder)
     return [replace(one, variant=own) for one, own in zip(candidates, variants, strict=True)]
 
@@ -187,7 +193,7 @@ def begin(search: CandidateSearch) -> SearchState:
 
 
 def take_up(search: CandidateSearch, state: SearchState) -> None:
-    """Add the stored runs of an earlier search with the same name to the state."""
+    """Add the stored runs of the same search, from before an interruption, to its state."""
     names = [candidate.name for candidate in search.candidates]
     known: set[object] = set()
     for entry in store.runs(search.runs_folder):
@@ -216,7 +222,7 @@ def due(state: SearchState) -> int | None:
 
 
 def perform(search: CandidateSearch, state: SearchState, say: Callable[[str], None]) -> None:
-    """Measure one candidate after the other until the search is at its end.
+    """Measure one candidate after the other until the search is over; `say` gets a line for each.
 
     An error or Ctrl-C also ends the search: the state then has the error, and all that was measured
     before.
@@ -241,7 +247,7 @@ def measure_one(
 ) -> str:
     """Measure the candidate with the index `number` once; return a line about the run.
 
-    The measurement is added to the state.
+    The measurement is added to the state.  `say` gets a sentence if the machine is not quiet.
     """
     candidate = search.candidates[number]
     if search.build is not None and candidate.commit:

@@ -57,9 +57,9 @@ class Term:
 
     @property
     def title(self) -> str:
-        """Return the factor's name, or that of an interaction, such as `a x b`.
+        """Return the name of the factor, or of the interaction of two factors, such as `a x b`.
 
-        With aliases it is such as `a x b or c x d`.
+        Aliases are named, too: `a x b or c x d`.
         """
         return " or ".join(" x ".join(names) for names in (self.factors, *self.aliases))
 
@@ -133,8 +133,9 @@ class FactorialDesign:
     def draw_order(self, seed: int, block: int) -> list[int]:
         """Return the combinations (as rows of the design) of a block in a random order.
 
-        Runs with the same levels of the factors that are expensive to switch stay together.  These
-        groups are shuffled, and the runs within each.
+        The order depends only on `seed` and on `block`, the number of the block.  Runs with the
+        same levels of the factors that are expensive to switch stay together.  These groups are
+        shuffled, and the runs within each.
         """
         random = np.random.default_rng([seed, block])
         plots = self.plots()
@@ -155,7 +156,11 @@ def _same(column: Floats, other: Floats) -> bool:
 
 
 def build_design(factors: Sequence[str], dear: Sequence[str] = ()) -> FactorialDesign:
-    """Return the design for these factors; raise Impossible if there are none, or too many."""
+    """Return the design (the combinations of levels to run) for factors of two levels each.
+
+    `dear` are the names of the factors that are expensive to switch.  Raises Impossible for no
+    factor, and for more than 23.
+    """
     count = len(factors)
     if not count:
         raise Impossible("an experiment needs at least one factor: give --factors NAME,…")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DRAWN = 1999
 """The number of permutations."""
 LEVEL = ALPHA / 2
-"""The allowed share of false alarms of one look.
+"""The allowed share of false alarms of one analysis of the runs so far.
 
 An experiment that goes on until its intervals are narrow ends a little too often when the spread
 happens to be small (Chow and Robbins 1965).  Half of ALPHA makes up for that: with it, the
@@ -80,7 +80,7 @@ class EffectTable:
     blocks: int
     runs: int
     width: float
-    """Half of an interval's width, in standard errors."""
+    """Half of the width of each 95 percent interval, in standard errors of its effect."""
 
     def of_metric(self, metric: str) -> tuple[EffectEstimate, ...]:
         """Return the estimates for one metric."""
@@ -222,8 +222,9 @@ class _Spread:
 def _permuted_maxima(spread: _Spread, contrasts: Floats, logs: Floats) -> Floats:
     """Return for each random permutation the largest effect, in standard errors, of all terms.
 
-    All metrics are considered together.  `contrasts` and `logs` are as in `studentise`, without
-    draws.
+    All metrics are considered together.  `contrasts` (combinations x terms) are the weights with
+    which values add up to effects.  `logs` are logarithms of the values: blocks x combinations x
+    metrics.
     """
     rest = logs - logs.mean(axis=0)
     blocks = len(logs)
@@ -244,7 +245,9 @@ class _Fit:
     """Combinations x terms, -1 or 1."""
     spread: _Spread
     logs: Floats
+    """Logarithms of the values: blocks x combinations x metrics."""
     width: float
+    """An effect of more standard errors than this clearly differs from 0."""
 
     def separate(self, contrasts: Floats) -> Floats:
         """Return weights with which interactions with correlated columns are estimated separately.

@@ -66,7 +66,10 @@ class TwoLevels(Noun):
     """True if the factor is expensive to switch, and so changes seldom within a block."""
 
     def word(self, sign: int) -> str:
-        """Return the word of a variant's text that sets the first (-1) or the second (1) level."""
+        """Return NAME=LEVEL, quoted for a shell, with the first (`sign` -1) or second (1) level.
+
+        For the factor `switch` it is only the level, which goes into the command of --switch.
+        """
         level = self.first if sign < 0 else self.second
         return shlex.quote(level if self.name == SWITCH else f"{self.name}={level}")
 
@@ -153,7 +156,10 @@ class ExperimentPlan(Noun):
         return variants if given is None else with_own_data(variants, Path(given))
 
     def options(self, design: FactorialDesign, folder: Path, block: int, row: int) -> RunOptions:
-        """Return the options of one run; blocks and combinations are counted from 0."""
+        """Return the options of the run of one combination in one block.
+
+        `block` and `row` are the numbers of the two, from 0.  The result goes to `folder`.
+        """
         values = (self.id, str(block + 1), str(row + 1))
         noted = (*self.arguments, "--note", self.text(design, row))
         return RunOptions(folder, noted, tuple(zip(_TAGS, values, strict=True)))
@@ -222,10 +228,10 @@ def load_plan(folder: Path) -> ExperimentPlan:
 
 
 def find_experiment(wanted: str, where: Path) -> Path:
-    """Return the folder of the experiment with this path, id or start of an id; or `latest`.
+    """Return the folder of an experiment in the folder `where`.
 
-    A path is that of a folder, as it is or below `where`. Raises NotFound if there is none, or if
-    several ids begin so.
+    `wanted` is its id, the start of its id, `latest`, or its path: as it is, or below `where`.
+    Raises NotFound if there is none, or if several ids begin so.
     """
     known = sorted(path.parent for path in where.glob(f"*/{FILE}"))
     if wanted == "latest" and known:
@@ -280,7 +286,11 @@ class ExperimentRuns:
 
 @dataclass(frozen=True, slots=True)
 class RunDone:
-    """The report about a run that has just ended."""
+    """The report about a run that has just ended, and took `seconds`.
+
+    `block` is the number, from 0, of its block: one run of each combination of levels.  `text` is
+    its combination, such as `thp=never walk.threads=8`.
+    """
 
     run: Run
     block: int

@@ -39,7 +39,10 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class ChosenFactors:
-    """The factors that can be switched here, and sentences about those that cannot."""
+    """The factors that can be switched on this machine, and sentences about those that cannot.
+
+    `refused` has the latter; `notes` are remarks on levels that were chosen by default.
+    """
 
     factors: tuple[TwoLevels, ...]
     refused: tuple[str, ...] = ()

@@ -36,7 +36,8 @@ _LIKELY_OF = {
 def share(look: int, *, last: bool = False) -> float:
     """Return the part (0 to 1) of the 5 percent chance of a false alarm that one look may use.
 
-    `look` is the number of the look, from 1.  `last` is True if no look follows.
+    A look is a comparison of the runs so far, which may end a trial.  `look` is its number, from 1.
+    `last` is True if no look follows.
     """
     return 1 / look if last else 1 / (look * (look + 1))
 
@@ -44,15 +45,15 @@ def share(look: int, *, last: bool = False) -> float:
 def first_look(leading: int, others: int) -> int:
     """Return the number of runs of each side at the first look: the fewest that can show anything.
 
-    `leading` is the number of leading metrics (the main ones, by which runs are judged), and
-    `others` that of all other metrics.
+    A look is a comparison of the runs so far.  `leading` is the number of leading metrics (the main
+    ones, by which runs are judged), and `others` that of all other metrics.
     """
     part = multiple_testing.shares(leading, others)[0] * share(1)
     return statistics.units_to_show(part, max(1, leading), 3)
 
 
 def next_look(runs: int) -> int:
-    """Return the number of runs of each side for the next look; the last was at `runs` runs."""
+    """Return the number of runs of each side for the next comparison; the last was at `runs`."""
     return max(runs + 1, math.floor(runs * GROWTH))
 
 

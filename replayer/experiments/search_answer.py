@@ -1,4 +1,4 @@
-"""The answer of a search: the first candidate that differs, or the candidates that it may be."""
+"""The answer of a search: the first of ordered candidates that differs, or those it may be."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ FOUND, ALIKE = "found", "alike"
 
 
 class CandidateRun(Noun):
-    """One run of a candidate, and its value of the metric."""
+    """One run of a candidate, and the run's value of the metric that the search compares."""
 
     candidate: str
     value: float
 
 
 class SearchAnswer(Noun):
-    """A search and all that it measured, as its reports show them."""
+    """The answer of a search for the first of ordered candidates that differs, for its reports."""
 
     workload: str
     name: str
+    """The search's name, which is the value of a tag of its runs."""
     found: str | None
     """The first candidate that differs; None if none has 95 percent probability."""
     reason: str
@@ -40,6 +41,7 @@ class SearchAnswer(Noun):
     change: float
     """The change of the metric, as a share such as -0.1 for 10 percent less."""
     worse: bool | None
+    """True if the change is for the worse; None if neither more nor less is better."""
     noise: float | None
     """The noise between runs, as a share; None before both ends were measured twice."""
     left: tuple[str, ...]
@@ -96,5 +98,5 @@ class SearchAnswer(Noun):
         )
 
     def values(self, candidate: str) -> Sequence[float]:
-        """Return the values of a candidate's runs."""
+        """Return the metric's value in each run of a candidate, in the order of the runs."""
         return [run.value for run in self.runs if run.candidate == candidate]

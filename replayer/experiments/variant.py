@@ -70,7 +70,7 @@ class Variant:
     arguments: tuple[str, ...] = ()
     """The arguments of `replayer run` for the variant's runs."""
     levels: tuple[tuple[str, str], ...] = ()
-    """(name of a factor, level), of every scope; those of a server are in `arguments`, too."""
+    """(factor, level) of each factor that is set; those of a server are in `arguments`, too."""
     switch: str = ""
     """The command that switches the machine to the variant, its level filled in; "" for none."""
     switched_by_boot: str = ""
@@ -113,8 +113,9 @@ class RunOptions:
 def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str = "") -> Variant:
     """Return the variant that a text describes; "" is the machine and the workload as they are.
 
-    `label` is the name of its runs (default: the text). `switch` is a command with {} in it; then
-    one word of the text without `=` is the level for it.
+    `label` is the name of its runs (default: the text). `place` is the machine, disk and engine on
+    which the levels must be possible. `switch` is a command with {} in it; then one word of the
+    text without `=` is the level for it.
     Raises NotFound for a factor that does not exist, Impossible for a word that cannot be
     understood and for a level that cannot be set here, each in one sentence.
     """
@@ -216,7 +217,8 @@ def measure_applied(
     """Set the levels of a variant, perform one run of it, and restore the machine.
 
     Raises ReplayerError if the run fails, if another program changed a level meanwhile, or if the
-    server did not use a level that it was given. A run that was stored is then marked by `refuse`.
+    server did not use a level that it was given. A run that was stored is then marked as one that
+    does not count.
     """
     run = None
     try:
@@ -238,7 +240,10 @@ def _named_settings(variant: Variant) -> dict[str, str]:
 
 
 def refuse(folder: Path, run: Run, why: str = "yes") -> None:
-    """Mark a stored run that does not count: comparisons and resumed experiments leave it out."""
+    """Mark a stored run that does not count: comparisons and resumed experiments leave it out.
+
+    `folder` has the run's file. `why` becomes the value of the tag `not-counted`.
+    """
     mark = {NOT_COUNTED: why}
     editing.change(
         folder / f"{run.id}.json",
@@ -247,7 +252,7 @@ def refuse(folder: Path, run: Run, why: str = "yes") -> None:
 
 
 def is_refused(stored: StoredRun) -> bool:
-    """Return whether a run was marked by `refuse`."""
+    """Return whether a stored run is marked as one that does not count, such as a disturbed one."""
     return NOT_COUNTED in stored.tags
 
 

@@ -20,10 +20,10 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @contextlib.contextmanager
 def held(folder: Path, name: str, what: str) -> Iterator[None]:
-    """Hold the lock `name` in a folder, which is made if need be; the file is removed at the end.
+    """Hold a lock, the file `name` in `folder`, for the `with` block; then remove the file.
 
-    Raises Impossible if another replayer holds the lock.  The error has the id of that process, and
-    calls the work `what`.
+    A missing folder is made.  Raises Impossible if another replayer holds the lock.  The error has
+    the id of that process, and calls the work `what`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:

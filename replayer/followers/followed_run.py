@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FollowedRun:
-    """The followers of one run, and its time limit."""
+    """The followers of one run (terminal, live page, metrics), and its time limit."""
 
     output: RunOutput
     metrics: MetricsSidecar
@@ -54,9 +54,9 @@ class FollowedRun:
         """Perform the run of a request, and store it in `kept` after every step.
 
         `earlier` are folders with results, from which the duration of the run is estimated.
-        `place` has the hosts that take part, by default only this one.  `between` is called after
-        each step, with the run as it is then.  Raises Impossible if the run cannot be performed;
-        then no result file is left.
+        `place` has the hosts that take part, by default only this one.  `between` is called with
+        the run as it is at the begin, after each step and at the end.  Raises Impossible if the run
+        cannot be performed; then the result file of a new run is removed, unless a step was done.
         """
         foreseen = plan(order, earlier)
         try:

@@ -1,4 +1,4 @@
-"""The options that select the followers of a run, and its time limit."""
+"""The options for the followers of a run (terminal, live page, metrics), and its time limit."""
 
 import argparse
 import functools

@@ -15,20 +15,20 @@ from replayer.results.imported import ImportSource
 
 
 class ImportResult(NamedTuple):
-    """The runs of one file, and a sentence for each line that could not be read."""
+    """The runs in one file of another tool, and sentences on what could not be read of it."""
 
     runs: tuple[Run, ...]
     unread: tuple[str, ...] = ()
 
 
 class Import(Protocol):
-    """The interface of an import module, as the import command uses it."""
+    """The interface of an import module, which converts one tool's files to runs."""
 
     SIGN: re.Pattern[str]
 
     @abstractmethod
     def read(self, source: ImportSource, label: str) -> ImportResult:
-        """Return the runs of a file.
+        """Return the runs in a file of the tool, with the user's `label` for them.
 
         Raises Impossible, in one sentence, if the file has no results of the tool.
         """

@@ -42,7 +42,10 @@ _UNITS = {"k": 1.0, "m": 1024.0, "g": 1024.0**2}
 
 @dataclass
 class _Table:
-    """The results of one run of bonnie++ on one machine, from a CSV line or from a table."""
+    """The results of one run of bonnie++ on one machine, from a CSV line or from a table.
+
+    `rates` and `latencies` are name of a phase -> text as printed.
+    """
 
     name: str
     spec: dict[str, str] = field(default_factory=dict)
@@ -54,7 +57,8 @@ class _Table:
 def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each combination of machine, file size and number of files in the source.
 
-    Tests that are equal in all three are repeats of one run.
+    Tests that are equal in all three are repeats of one run.  `label` is the user's name for the
+    runs.  Raises Impossible if the file has no results.
     """
     lines, tables = _scan(source)
     # bonnie++ writes the same results as a table and as CSV; the table cuts names after 14
@@ -88,7 +92,7 @@ def _scan(source: ImportSource) -> tuple[list[_Table], list[_Table]]:
 
 
 def _csv(cells: Sequence[str]) -> _Table | None:
-    """Return the results of a CSV line, or None if no version has this number of fields."""
+    """Return the results in the fields of a CSV line; None if no version has so many fields."""
     if len(cells) == _OLD:
         table = _Table(words(cells[0]), {"size": words(cells[1]), "files": words(cells[14])})
         _pairs(table, _BLOCKS, cells[2:14])
@@ -107,14 +111,17 @@ def _csv(cells: Sequence[str]) -> _Table | None:
 
 
 def _pairs(table: _Table, phases: Sequence[str], cells: Sequence[str]) -> None:
-    """Add the rate of each phase; `cells` have a rate and a percentage of a processor by turns."""
+    """Add the rate of each phase to the table's results.
+
+    `cells` have, for each phase, its rate and then the percentage of a processor that it used.
+    """
     table.rates |= {phase: cells[2 * i] for i, phase in enumerate(phases)}
 
 
 def _row(tables: list[_Table], text: str, *, files: bool) -> bool:
-    """Add a row of a table; return whether the text is such a row.
+    """Add the results in `text`, a line of a table, to `tables`; return whether it has any.
 
-    `files` is True if the row is of the table about the creation of files.
+    `files` is True if the line is of the table about the creation of files.
     """
     parts = text.split()
     if parts[0] == "Latency" and tables:
@@ -141,9 +148,9 @@ def _row(tables: list[_Table], text: str, *, files: bool) -> bool:
 
 
 def _values(parts: Sequence[str]) -> int:
-    """Return how many of the last twelve parts of a table row are rates and percentages.
+    """Return how many parts at the end of a table row are rates and percentages, at most 12.
 
-    The parts are counted from the end up to the first that is neither.
+    The parts are counted from the end up to the first that is neither; 9 to 11 count as 8.
     """
     count = 0
     for part in reversed(parts[-12:]):

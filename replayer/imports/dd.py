@@ -23,7 +23,8 @@ def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each combination of machine and number of copied bytes.
 
     dd's final result follows its lines of records (such as 10+0 records in).  If the file has such
-    results, all others are interim ones of status=progress, and are skipped.
+    results, all others are interim ones of status=progress, and are skipped.  `label` is the user's
+    name for the runs.  Raises Impossible if the file has no result.
     """
     ends: list[ImportedStep] = []
     others: list[ImportedStep] = []
@@ -48,7 +49,10 @@ def read(source: ImportSource, label: str) -> ImportResult:
 
 
 def _step(copied: re.Match[str], blocks: int) -> StepResult:
-    """Return the step of a copy; compute its rate anew, as dd prints only a rounded rate."""
+    """Return the step of a copy from the line about it; compute the rate, as dd's is rounded.
+
+    `blocks` is the number of records, 0 if it is not known or a record was partial.
+    """
     size, elapsed = int(copied["bytes"]), number(copied["seconds"].replace(",", "."))
     block = {"block_size": size // blocks} if blocks and not size % blocks else {}
     measurements = [measured("dd.elapsed", elapsed, "s", Better.LESS)]

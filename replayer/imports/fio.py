@@ -29,7 +29,11 @@ _SAME_BEGIN = 2.0
 
 @dataclass
 class _Report:
-    """The results of one machine in one JSON object."""
+    """The results of one machine in one JSON object of fio; its jobs are the steps.
+
+    `begin` and `end` are in seconds since 1970, None if not known.  `operations` are those of each
+    job, and `interim` the number of earlier reports of the same work.
+    """
 
     steps: list[StepResult]
     version: str
@@ -47,7 +51,10 @@ class _Report:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each machine of the file."""
+    """Return a run for each machine of the file, with the user's `label`.
+
+    Raises Impossible if the file has no JSON report of fio.
+    """
     reports = [report for keys in source.documents() for report in _reports(source, keys)]
     if not reports:
         why = f" ({source.unread.sentences[0]})" if source.unread.count else ""
@@ -62,7 +69,7 @@ def read(source: ImportSource, label: str) -> ImportResult:
 
 
 def _reports(source: ImportSource, keys: Mapping[str, Any]) -> Iterator[_Report]:
-    """Yield the report of a JSON object; with --client, one report for each client."""
+    """Yield the report in `keys`, a JSON object of fio; with --client, one for each client."""
     # With several hosts, fio writes client_stats, and their sum after them.
     jobs = keys.get("jobs", keys.get("client_stats"))
     if "fio version" not in keys or not isinstance(jobs, list):
@@ -105,7 +112,7 @@ def _report(
 
 
 def _end(keys: Mapping[str, Any]) -> float | None:
-    """Return when a report was written, in seconds since 1970; None if it has no time."""
+    """Return when the report `keys` was written, in seconds since 1970; None if it has no time."""
     try:
         return number(keys["timestamp_ms"]) / 1000
     except _WRONG:
@@ -194,9 +201,10 @@ def _run(source: ImportSource, label: str, index: int, first: _Report) -> Run:
 
 
 def _step(job: Mapping[str, Any], names: dict[str, int], keys: Mapping[str, Any]) -> StepResult:
-    """Return a job's step.
+    """Return the step of a job of the report `keys`.
 
-    If several jobs have the same name, the second is called NAME-2, and so on; `names` counts them.
+    If several jobs have the same name, the second is called NAME-2, and so on.  `names` counts the
+    jobs of each name so far.
     """
     name = words(job["jobname"])
     names[name] = names.get(name, 0) + 1
@@ -255,14 +263,15 @@ def _measurements(job: Mapping[str, Any]) -> Iterator[Measurement]:
 
 
 def _throughput(values: Mapping[str, Any]) -> float:
-    """Return the rate in bytes/s; it is computed from KiB/s for fio 2, which reports no bytes."""
+    """Return the rate in bytes/s of `values`, a job's reads, writes or trims; fio 2 has KiB/s."""
     return number(values["bw_bytes"]) if "bw_bytes" in values else number(values["bw"]) * 1024
 
 
 def _side_latency(side: str, values: Mapping[str, Any]) -> Iterator[Measurement]:
-    """Yield percentiles and maximum of the completion latency, in seconds.
+    """Yield percentiles and maximum of the completion latency of a `side`, in seconds.
 
-    fio reports the latency in nanoseconds since version 3.0, and in microseconds before.
+    A side is a job's read, write, trim or mixed; `values` is its JSON object.  fio reports the
+    latency in nanoseconds since version 3.0, and in microseconds before.
     """
     latency, factor = (
         (values["clat_ns"], 1e-9) if "clat_ns" in values else (values.get("clat", {}), 1e-6)
@@ -278,9 +287,9 @@ def _side_latency(side: str, values: Mapping[str, Any]) -> Iterator[Measurement]
 
 
 def _latencies(job: Mapping[str, Any]) -> Iterator[tuple[str, Latency]]:
-    """Yield (side, its latency histogram) from the bins of json+.
+    """Yield (side, its latency histogram) of a job from the bins of fio's format json+.
 
-    A side is read, write, trim or mixed.
+    A side is read, write, trim or mixed.  Nothing is yielded for sides without bins.
     """
     for side in _SIDES:
         bins = _side(job, side).get("clat_ns", {}).get("bins")

@@ -39,7 +39,7 @@ _NAMES = {"MIN": "min", "AVG": "mean", "MAX": "max"}
 
 @dataclass
 class _Test:
-    """The values of one test, from the lines before and after its result."""
+    """The values of one test of HammerDB, from the lines before and after its result."""
 
     spec: dict[str, str | int] = field(default_factory=dict)
     metrics: dict[str, Measurement] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class _Test:
 
 @dataclass
 class _Reader:
-    """The state of reading: the tests so far, and the current place in the log."""
+    """The state of reading a HammerDB log: the tests so far, and the current place in the log."""
 
     tests: list[_Test] = field(default_factory=lambda: [_Test()])
     procedure: str = ""
@@ -58,9 +58,9 @@ class _Reader:
     facts: dict[str, Fact] = field(default_factory=dict)
 
     def begun(self) -> _Test:
-        """Return the test to which a line before a result belongs.
+        """Return the test without a result that the current line belongs to.
 
-        A line after a result begins a new test.
+        It is a new test if the last one has its result already.
         """
         if self.tests[-1].complete:
             self.tests.append(_Test())
@@ -69,7 +69,10 @@ class _Reader:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each pair of number of users and database; equal tests are repeats."""
+    """Return a run for each pair of number of users and database; equal tests are repeats.
+
+    `label` is the user's name for the runs.  Raises Impossible if the file has no result.
+    """
     reader = _Reader()
     for at, line in source.lines():
         if not _line(reader, line):
@@ -82,7 +85,7 @@ def read(source: ImportSource, label: str) -> ImportResult:
 
 
 def _line(reader: _Reader, line: str) -> bool:
-    """Add the values of a line; return False only for a result that cannot be read.
+    """Add the values of a line to the tests; return False only for a result that cannot be read.
 
     The log is full of lines without values, so those are not reported as unread.
     """
@@ -113,7 +116,10 @@ def _result(reader: _Reader, match: re.Match[str]) -> None:
 
 
 def _profile(reader: _Reader, line: str) -> None:
-    """Add a line of the time profile over all users; profiles of single users are skipped."""
+    """Add latencies from a line of the time profile to the last test, if it is of all users.
+
+    Profiles of single users are skipped.
+    """
     if _SUMMARY.search(line):
         reader.summary, reader.procedure = True, ""
     elif procedure := _PROCEDURE.search(line):
@@ -128,7 +134,7 @@ def _profile(reader: _Reader, line: str) -> None:
 
 
 def _queries(reader: _Reader, line: str) -> bool:
-    """Add TPROC-H's times; return whether the line has one."""
+    """Add a time of TPROC-H, in seconds, from a line to its test; return whether it has one."""
     if done := _SET.search(line):
         test = reader.begun()
         test.complete = True

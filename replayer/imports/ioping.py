@@ -68,7 +68,7 @@ class _Statistics:
             self.times[nanoseconds] = self.times.get(nanoseconds, 0) + 1
 
     def sums(self, iops: float, speed: float, times: Mapping[str, float]) -> None:
-        """Add the summary; `speed` is in bytes/s, `times` are name of a latency -> seconds."""
+        """Set the summary: IOPS, `speed` in bytes/s, and `times`, name of a latency -> seconds."""
         self.metrics["iops"] = (iops, "IOPS", Better.MORE)
         self.metrics["throughput"] = (speed, "bytes/s", Better.MORE)
         for name, value in times.items():
@@ -76,7 +76,10 @@ class _Statistics:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each target (file or device); several statistics of it are its repeats."""
+    """Return a run for each target (file or device); several statistics of it are its repeats.
+
+    `label` is the user's name for the runs.  Raises Impossible if the file has no statistics.
+    """
     head = source.data.lstrip()[:2]
     statistics = _objects(source) if head in (b"[{", b"{\n", b"[\n", b"[") else _lines(source)
     steps = [ImportedStep(_step(one), {}) for one in statistics if one.metrics]
@@ -105,7 +108,7 @@ def _lines(source: ImportSource) -> list[_Statistics]:
 
 
 def _understood(current: _Statistics, line: str) -> bool:
-    """Add the values of a line; return whether it is a line of ioping."""
+    """Add the values of a line to the current statistics; return whether it is a line of ioping."""
     if begin := _BEGIN.fullmatch(line):
         current.target = words(begin["target"])
     elif request := _REQUEST.fullmatch(line):
@@ -129,7 +132,8 @@ def _rounded(text: str) -> float:
 def _spread(current: _Statistics, text: str) -> None:
     """Add minimum, mean, maximum and deviation from a text such as `1.0 us / 2.0 us / 3 ms / 1 us`.
 
-    If a number has no unit, it has the unit of the last one.
+    They are added to the current statistics in seconds.  If a number has no unit, it has the unit
+    of the last one.
     """
     parts = [part.strip() for part in text.split("/")]
     unit = parts[-1].lstrip("0123456789. ")

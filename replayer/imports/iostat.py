@@ -1,4 +1,4 @@
-"""iostat: text or JSON; means of each device, and with -t a series.
+"""iostat: its output as text or JSON; means of each device, and with -t a series.
 
 If there are several reports, the first is skipped: without -y, it covers the time since the boot.
 """
@@ -41,7 +41,10 @@ _MOST_DEVICES = 500
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each machine; if iostat was started again in the file, that is a repeat."""
+    """Return a run for each machine in the file; each start of iostat on it is a repeat.
+
+    `label` is the user's name for the runs.  Raises Impossible if no report has devices.
+    """
     groups = [
         list(members) for _, members in groupby(iostat.all_reports(source), lambda r: id(r.host))
     ]
@@ -94,7 +97,10 @@ def _series(kept: Sequence[Report], devices: Sequence[str], ends: Sequence[float
 
 
 def _measurements(kept: Sequence[Report], device: str) -> Iterator[Measurement]:
-    """Yield the mean of each known column of a device, over the reports that have the column."""
+    """Yield the mean of each known column of a device, over the reports that have the column.
+
+    A metric is in 1/s, bytes/s, s or %, according to the column.
+    """
     rows = [report.devices[device] for report in kept if device in report.devices]
     for name in dict.fromkeys(name for row in rows for name in row):
         if name in iostat.COLUMNS:

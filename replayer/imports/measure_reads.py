@@ -32,7 +32,10 @@ _COUNT = re.compile(
 
 @dataclass
 class _Walk:
-    """The times and counts of one call of the script, and the facts of the machine."""
+    """The times and counts of one call of the script measure_reads.rb, and its machine's facts.
+
+    `times` is `list` or `read` -> (user, system, total, real) seconds.
+    """
 
     times: dict[str, tuple[float, ...]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -84,7 +87,8 @@ def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each combination of machine and number of threads in the file.
 
     Each call of the script, which reads all files once, is a repeat.  Counts (threads, entries) may
-    stand before or after a call's times.
+    stand before or after a call's times.  `label` is the user's name for the runs.  Raises
+    Impossible if the file has no such times.
     """
     walks = _Walks()
     for at, raw in source.lines():

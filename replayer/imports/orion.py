@@ -47,7 +47,7 @@ _MATRIX = re.compile(r"\"?Large/Small\"?\s{0,5},(?P<columns>.{1,4000})", re.IGNO
 
 @dataclass
 class _Test:
-    """The summary of one test."""
+    """The results of one test in a summary of ORION, with the options of the test."""
 
     version: str = ""
     options: dict[str, str] = field(default_factory=dict)
@@ -59,7 +59,8 @@ class _Test:
 def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each kind of test in a summary, or one run for a CSV file.
 
-    Equal tests are repeats of one run.
+    Equal tests are repeats of one run.  `label` is the user's name for the runs.  Raises Impossible
+    if the file has no results.
     """
     tests, rows = _scan(source)
     steps = [_step(test) for test in tests if test.metrics]
@@ -101,7 +102,7 @@ def _maximum(test: _Test, match: re.Match[str]) -> None:
 
 
 def _understood(test: _Test, line: str) -> bool:
-    """Add the values of a line; return whether it is a line of ORION."""
+    """Add the values of a line of a summary to the test; return whether it is a line of ORION."""
     try:
         if minimum := _MINIMUM.search(line):
             # Up to 11.1 the value is in milliseconds, without a unit.
@@ -139,10 +140,10 @@ def _step(test: _Test) -> StepResult:
 
 
 def _matrix(source: ImportSource, rows: Sequence[Sequence[str]]) -> StepResult:
-    """Return the step of one CSV file; its measurement is the best value in the file.
+    """Return the step of one CSV file, whose cells are `rows`; it measures the file's best value.
 
     The file is a matrix: a column for each number of small outstanding I/Os, a row for each number
-    of large ones.
+    of large ones.  The end of its name shows the metric: IOPS, throughput or latency.
     """
     kind = next((k for k in ("iops", "mbps", "lat") if f"{k}.csv" in source.name.lower()), "")
     if not kind:

@@ -63,7 +63,7 @@ _MOST_SECONDS = 200_000
 
 @dataclass
 class _Report:
-    """The report of one call of pgbench."""
+    """The report of one call of pgbench; `rows` are (seconds, metric -> value) of its progress."""
 
     spec: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, Measurement] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class _Log:
     """
 
     def note(self, second: int, count: float, total: float, longest: float) -> None:
-        """Add `count` transactions that ended in a second.
+        """Add `count` transactions that ended in the `second`, counted since 1970.
 
         `total` and `longest` are their total and longest time, in microseconds.
         """
@@ -102,9 +102,10 @@ class _Log:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each set of options of the reports, and one for the lines of a log.
+    """Return a run for each set of options of pgbench's reports, and one for the lines of a log.
 
-    Reports with the same options are repeats of one run.
+    Reports with the same options are repeats of one run.  `label` is the user's name for the runs.
+    Raises Impossible if the file has neither.
     """
     reports, log = _scan(source)
     steps = [ImportedStep(_step(report), {}) for report in reports if report.metrics]
@@ -133,10 +134,7 @@ def _scan(source: ImportSource) -> tuple[list[_Report], _Log]:
 
 
 def _begun(reports: list[_Report], metric: str) -> _Report:
-    """Return the report to which a line with this metric belongs.
-
-    This is the last report, or a new one if the last has the metric already.
-    """
+    """Return the last of the reports, or a new one if the last has a value of `metric` already."""
     if f"pgbench.{metric}" in reports[-1].metrics:
         reports.append(_Report())
     return reports[-1]
@@ -257,7 +255,8 @@ def _percentiles(latency: Latency | None) -> Iterator[Measurement]:
 def _watched(log: _Log, first: int) -> Series | None:
     """Return the transactions a second as a series, one row for each second or interval of the log.
 
-    `first` is the first second of the log, since 1970.  Returns None for a log with too many rows.
+    `first` is the first second of the log, since 1970.  Returns None for a log with more than
+    200,000 rows.
     """
     if len(log.seconds) > _MOST_SECONDS:
         return None

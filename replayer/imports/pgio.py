@@ -60,7 +60,10 @@ _STARTS = {"DBNAME:": _DBNAME, "BEFORE:": _ROW, "AFTER:": _ROW, "Testing ": _TES
 
 @dataclass
 class _Line:
-    """One DBNAME line, and the values from the lines between the previous one and it."""
+    """One DBNAME line (result) of pgio, and the values of the lines after the previous DBNAME line.
+
+    `before` and `after` are the numbers in the rows of those names.
+    """
 
     values: dict[str, str] = field(default_factory=dict)
     before: tuple[int, ...] = ()
@@ -69,14 +72,18 @@ class _Line:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Return the options of the pgio run, as far as they are known."""
+        """Return the options of the pgio run as a step's keys, as far as they are known."""
         known = {key: int(self.values[key]) for key in ("num_schemas", "num_threads")}
         scale = {"scale": self.values["scale"]} if "scale" in self.values else {}
         return {"step": "sessions", "name": "sessions", "tool": "pgio", **known, **scale}
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each kernel and configuration in the file, its DBNAME lines as repeats."""
+    """Return a run for each kernel and configuration in the file, its DBNAME lines as repeats.
+
+    `label` is the user's name for the runs.  Raises Impossible if the file has no DBNAME line that
+    can be read.  A file that pgio writes next to its output gives no run.
+    """
     name = Path(source.name).name
     if name in _BESIDE + _OTHERS:
         source.unread.say("it is read with the captured output that lies next to it")
@@ -104,7 +111,7 @@ def _kind(one: _Line) -> tuple[object, ...]:
 
 
 def _scan(source: ImportSource) -> list[_Line]:
-    """Return the values of each DBNAME line; note the lines that cannot be read."""
+    """Return the values of each DBNAME line (result); note the lines that cannot be read."""
     rows: list[_Line] = []
     current, host = _Line(), dict[str, Fact]()
     hosts: list[dict[str, Fact]] = []
@@ -132,7 +139,7 @@ def _scan(source: ImportSource) -> list[_Line]:
 
 
 def _adopt(source: ImportSource, rows: Sequence[_Line], hosts: Sequence[dict[str, Fact]]) -> None:
-    """Give the same host to all DBNAME lines, as some have no host before them.
+    """Give the last of `hosts` to all DBNAME lines, as some have no facts of a host before them.
 
     If the file names several kernels, the host of a line is not known, and no line gets one.
     """
@@ -146,7 +153,10 @@ def _adopt(source: ImportSource, rows: Sequence[_Line], hosts: Sequence[dict[str
 
 
 def _note(current: _Line, line: str, start: str) -> None:
-    """Add the values that a line has to the current DBNAME line."""
+    """Add the values in `line` to `current`, the result that the next DBNAME line completes.
+
+    `start` is the word with which the line was recognised, such as BEFORE:, or "".
+    """
     row = _ROW.search(line)
     if start in ("BEFORE:", "AFTER:") and row:
         setattr(current, start[:-1].lower(), tuple(int(value) for value in row.groups()))
@@ -158,7 +168,7 @@ def _note(current: _Line, line: str, start: str) -> None:
 def _run(
     source: ImportSource, label: str, index: int, repeats: Sequence[_Line], *, last: bool
 ) -> Run:
-    """Return a run of these repeats.
+    """Return the run number `index` of the file, made of these repeats.
 
     With `last`, they include the last repeat of the file.  It also gets the data from the files
     next to the source, which are of that repeat only.
@@ -218,9 +228,10 @@ def _step(one: _Line, repeat: int) -> StepResult:
 
 
 def _same_window(one: _Line, seconds: int) -> Iterator[Measurement]:
-    """Yield the rates of reads and cache hits, from the counters in the BEFORE and AFTER rows.
+    """Yield the rates of reads and cache hits a second, from the rows BEFORE and AFTER.
 
-    The counters and `seconds` cover the same time.  Nothing is yielded without both rows.
+    The rows have the counters at the begin and the end of `seconds`.  Nothing is yielded without
+    both rows.
     """
     if not one.before or not one.after or not seconds:
         return
@@ -231,7 +242,7 @@ def _same_window(one: _Line, seconds: int) -> Iterator[Measurement]:
 
 
 def _started(date: str) -> str:
-    """Return the output of date(1) as ISO 8601 if it is in UTC; "" for any other zone."""
+    """Return the output of date(1) as ISO 8601 if it is in UTC; "" for any other text."""
     for form in ("%a %b %d %H:%M:%S UTC %Y", "%a %d %b %Y %I:%M:%S %p UTC"):
         try:
             return datetime.strptime(date, form).replace(tzinfo=UTC).isoformat()
@@ -243,7 +254,8 @@ def _started(date: str) -> str:
 def _series(source: ImportSource, started: str) -> Series | None:
     """Return the values of iostat.out and vmstat.out as a series; None if there are none.
 
-    The first values of each file are left out, because they cover the time since the boot.
+    Both files lie next to `source`.  Their first values are left out, because they cover the time
+    since the boot.  `started` is the start of the series in ISO 8601.
     """
     columns = {**_iostat(source), **_vmstat(source)}
     longest = max(map(len, columns.values()), default=0)
@@ -259,7 +271,7 @@ def _series(source: ImportSource, started: str) -> Series | None:
 
 
 def _iostat(source: ImportSource) -> dict[str, list[float | None]]:
-    """Return the columns of iostat.out, as `iostat.columns` names them; {} without that file."""
+    """Return column -> values of the file iostat.out next to `source`; {} without that file."""
     beside = source.beside("iostat.out")
     if beside is None:
         return {}
@@ -287,7 +299,7 @@ def _vmstat(source: ImportSource) -> dict[str, list[float | None]]:
 
 
 def _detail(source: ImportSource) -> Mapping[str, tuple[dict[str, Any], ...]]:
-    """Return {"session_detail": rows} from pgio_session_detail.out; {} if there are no rows."""
+    """Return {"session_detail": rows} of the file pgio_session_detail.out; {} without rows."""
     names: list[str] = []
     rows = []
     for at, line in _lines(source, "pgio_session_detail.out"):
@@ -306,7 +318,7 @@ def _cell(text: str) -> int | str:
 
 
 def _lines(source: ImportSource, name: str) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines of a file next to the source; none if there is no such file."""
+    """Yield (number, text) of the lines of the file `name` next to the source, if it exists."""
     beside = source.beside(name)
     if beside is not None:
         yield from beside.lines()

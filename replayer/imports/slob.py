@@ -66,7 +66,10 @@ _NUMBER = re.compile(r"\d[\d,]{0,25}(?:\.\d{1,9})?(?:E[+-]\d\d)?|\.\d{1,9}")
 
 @dataclass
 class _Report:
-    """One AWR report; `values` are column name -> value, with the names of awr_info.sh."""
+    """One AWR report, as far as it is read; `elapsed` is in seconds.
+
+    `values` is a column of awr_info.sh -> value in that column's unit.
+    """
 
     values: dict[str, float] = field(default_factory=dict)
     elapsed: float = 0.0
@@ -76,7 +79,10 @@ class _Report:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each number of sessions in a table, or for each machine of AWR reports."""
+    """Return a run for each number of sessions in a table, or for each machine of AWR reports.
+
+    `label` is the user's name for the runs.  Raises Impossible if the file has neither.
+    """
     results = list(_table(source) if "FILE|SESSIONS|" in source.head else _reports(source))
     if not results:
         raise Impossible(f"{source.name} has neither rows of awr_info.sh nor an AWR report as text")
@@ -153,10 +159,10 @@ def _line(report: _Report, line: str) -> None:
 
 
 def _wait(report: _Report, text: str) -> bool:
-    """Add the mean wait of an event, in microseconds, from a line with the event's name.
+    """Add the mean wait of an event, in microseconds, to the report, from the line `text`.
 
-    The line has the number of waits, maybe a share, and the total time in seconds.  Returns whether
-    the line is of an event that is imported.
+    The line has the event's name, the number of waits, maybe a share, and the total time in
+    seconds.  Returns whether the line is of an event that is imported.
     """
     for (whose, event), column in _EVENTS.items():
         if whose == report.waits and text.startswith(f"{event} ") and column not in report.values:

@@ -51,8 +51,8 @@ def _metric(
 ) -> tuple[re.Pattern[str], Callable[[re.Match[str]], list[Measurement]]]:
     """Return (pattern of a line in a report, function that makes the measurement from its match).
 
-    `factor` converts the number in the line to `unit`.  In `pattern`, NUMBER stands for that
-    number.
+    `name` is the metric without `sysbench.`; {p} in it stands for a percentile.  `factor` converts
+    the number in the line to `unit`.  In `pattern`, NUMBER stands for that number.
     """
 
     def make(match: re.Match[str]) -> list[Measurement]:
@@ -132,7 +132,10 @@ _SAME |= {"reconnects": "reconn/s", "reconn": "reconn/s"}
 
 @dataclass
 class _Report:
-    """One report of the file, as far as it was read."""
+    """One report of sysbench, as far as it was read.
+
+    `seconds` are (second of the test, name -> value) of its lines about intervals.
+    """
 
     version: str
     host: Mapping[str, Fact]
@@ -159,7 +162,11 @@ class _Report:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each machine and kind of report in the file."""
+    """Return a run for each machine and each test with its options in the file.
+
+    Equal tests are repeats of one run.  `label` is the user's name for the runs.  Raises Impossible
+    if no report has results.
+    """
     reports = _scan(source)
     complete = [report for report in reports if report.metrics]
     for index, report in enumerate(reports, start=1):
@@ -205,9 +212,9 @@ def _understood(report: _Report, line: str) -> bool:
 
 
 def _seconds(report: _Report, line: re.Match[str]) -> bool:
-    """Add the values of a line about one interval of the test; return whether it has any.
+    """Add the values of a line about one interval to the report; return whether it has any.
 
-    For sysbench's fileio test, reads and writes are in MiB/s.
+    Values stay in sysbench's units: in its fileio test, reads and writes are in MiB/s.
     """
     pairs = {
         _SAME.get(pair["name"], pair["name"]): number(pair[2])

@@ -37,7 +37,8 @@ def main(arguments: Sequence[str]) -> None:
     """Serve the live page until the run's process ends it.
 
     The arguments are three file descriptors: the listening socket, a pipe from which the orders of
-    the run's process are read, and a pipe to which the links of the page are written.
+    the run's process are read as lines of JSON, and a pipe to which the links of the page are
+    written.
     """
     os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -12,7 +12,7 @@ _MOST_BROWSERS = 64
 
 
 class PageAccess:
-    """The tokens and cookies of one page.
+    """The access control of one live page: the tokens of its links, and the browsers' cookies.
 
     A link's token is valid for one browser; the next browser needs the next link.  A token that the
     user chose is valid for every browser.
@@ -28,7 +28,10 @@ class PageAccess:
 
     @property
     def link(self) -> str:
-        """Return the link that opens the page in the next browser."""
+        """Return the link that opens the page in the next browser.
+
+        If the user chose the token, the link has the word TOKEN in its place.
+        """
         host = self._address.host
         if host in {"0.0.0.0", "::"}:  # noqa: S104 - it is compared, not listened on
             host = socket.gethostname()
@@ -50,7 +53,10 @@ class PageAccess:
         return host.lower() in self._hosts
 
     def opened(self, token: str) -> str | None:
-        """Return a cookie for a valid token, else None; a link's token is valid only once."""
+        """Return the value of a new cookie for the token of a request; None if it is not valid.
+
+        A token that the user did not choose is valid only once: this replaces it by a new one.
+        """
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return None
         if self._chosen is None:
@@ -62,13 +68,16 @@ class PageAccess:
         return browser
 
     def knows(self, cookie: str | None) -> bool:
-        """Return whether a cookie belongs to a browser that has opened a link."""
+        """Return whether a cookie's value belongs to a browser that has opened a link."""
         own = (cookie or "").encode()
         return any([hmac.compare_digest(own, one.encode()) for one in self._browsers])  # noqa: C419 - all are compared, whichever it is
 
 
 def _hosts(address: Address, *, loopback: bool) -> frozenset[str]:
-    """Return the values of the Host header under which a browser may request this page."""
+    """Return the values of the Host header under which a browser may request this page.
+
+    With `loopback`, `address` is one that only this host can reach.
+    """
     names = {address.host}
     if loopback:
         names |= {"localhost", "127.0.0.1"}

@@ -67,7 +67,10 @@ _COMMON = {
 
 
 class Rooms:
-    """The state that all request handlers share."""
+    """The state that all request handlers of a live page share.
+
+    It has the run's state, the access control, the number of open pages, and the report.
+    """
 
     def __init__(self, view: View, access: PageAccess, opened: Callable[[], None]) -> None:
         self.view, self.access = view, access
@@ -102,14 +105,17 @@ class Rooms:
             self._readers += Counter()  # this drops the counts of zero
 
     def is_awaited(self, *, soon: bool) -> bool:
-        """Return whether the report is being sent to a browser, or still has to be.
+        """Return whether the server must not end yet, because a browser is receiving the report.
 
-        With `soon`, it is also True if an open page has not received it yet.
+        With `soon`, the result is also True if an open page has not received the report yet.
         """
         return bool(self.delivering) or (soon and self.delivered < self.readers)
 
     async def report(self) -> str:
-        """Return the report as HTML; it is made once, in a separate thread."""
+        """Return the report as HTML; it is made once, in a separate thread.
+
+        Raises ReplayerError if the result file cannot be read.
+        """
         if self._report is None:
             self._report = asyncio.create_task(asyncio.to_thread(self._made))
         return await asyncio.shield(self._report)
@@ -154,7 +160,7 @@ class PageServer(HTTPServer):
 
 
 def server_of(rooms: Rooms) -> PageServer:
-    """Return the server of the page, which does not listen yet."""
+    """Return the web server of the live page; it has no listening socket yet."""
     return PageServer(
         application(rooms),
         max_body_size=_LARGEST,
@@ -210,7 +216,7 @@ class _Nothing(_Guarded):
 
 
 class _Page(_Guarded):
-    """The page that follows the run; a link's token is replaced by a cookie.
+    """The handler of the page that follows the run; it replaces a link's token by a cookie.
 
     The token is then removed from the browser's address.
     """
@@ -252,7 +258,7 @@ class _Page(_Guarded):
 
 
 class _Events(_Guarded):
-    """The event stream of the run: first its state, then updates while the browser listens."""
+    """The handler of the run's event stream: its state, then updates while the browser listens."""
 
     def initialize(self, rooms: Rooms) -> None:
         super().initialize(rooms)
@@ -286,7 +292,7 @@ class _Events(_Guarded):
 
 
 class _Report(_Guarded):
-    """The report of the run; status 404 until the run has ended."""
+    """The handler that sends the report of the run; status 404 until the run has ended."""
 
     async def get(self) -> None:
         if not self.rooms.view.ended:

@@ -16,7 +16,7 @@ _RECENT = 240
 
 
 class View:
-    """The state of a run from the events read so far; `look` reads new events."""
+    """The state of a run, from those of its events that were read; `look` reads new ones."""
 
     def __init__(self) -> None:
         self.reader = EventReader()
@@ -35,15 +35,15 @@ class View:
 
     @property
     def path(self) -> Path:
-        """Return the path of the run's result file.
+        """Return the path of the run's result file; its first event must have been read.
 
-        It changes during the run if the folder of the first file becomes full.
+        The path changes during the run if the folder of the first file becomes full.
         """
         assert self.reader.run is not None, "it has begun"
         return self._folder / self.reader.run.path
 
     def look(self) -> None:
-        """Read the events since the last call."""
+        """Read the run's events that were written since the last call, if there is a run."""
         while self._follower is not None and (data := self._follower.fresh()):
             for event in self.reader.feed(data):
                 number = next(self._numbers)
@@ -82,7 +82,7 @@ class View:
 
 
 def _safe(value: Any) -> Any:
-    """Return a JSON value with each text shortened, and without control or hidden characters."""
+    """Return a JSON value with each text shortened, and its control characters made visible."""
     if isinstance(value, str):
         return sanitize(shortened(value))
     if isinstance(value, dict):

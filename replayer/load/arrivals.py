@@ -17,7 +17,11 @@ _CHUNK_SECONDS = 1.0
 def starts(
     rate: float, seconds: float, arrivals: Arrivals, random: np.random.Generator
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the intended starts in nanoseconds since the window's begin, one second at a time."""
+    """Yield arrays with the intended starts of `rate` statements a second, for `seconds`.
+
+    The starts are in nanoseconds since the window's begin, and rise.  Each array has those of about
+    one second.  `poisson` draws them from `random`, `uniform` has equal distances.
+    """
     number = round(rate * seconds)
     if arrivals == "uniform":
         yield from _uniform(number, seconds)

@@ -112,9 +112,9 @@ class ClientResult:
     cpu: tuple[float, float]
     """User and system seconds of the process in the window."""
     last_empty: float
-    """Last second of the window at which no due statement was waiting."""
+    """Seconds from the window's begin to the last time at which no due statement was waiting."""
     ended: float
-    """Second at which the last statement was done."""
+    """Seconds from the window's begin to the last answer."""
 
 
 @distributable
@@ -209,7 +209,7 @@ class _Clients:
         self._poll.close()
 
     def run(self, begin_ns: int) -> None:
-        """Run the load; return when every answer has arrived."""
+        """Run the load from `begin_ns` of the monotonic clock; return after the last answer."""
         self._begin = self._seen = begin_ns
         self._end = begin_ns + round(self._job.seconds * 1e9)
         self._next_report = begin_ns + _REPORT_NS
@@ -292,7 +292,10 @@ class _Clients:
         self._sessions[number].send_prepared(place, payload)
 
     def _take(self, events: list[tuple[int, int]]) -> None:
-        """Receive answers from the connections with an event, and record each complete answer."""
+        """Receive answers from the connections with an event, and record each complete answer.
+
+        `events` are pairs of a descriptor and its event, from the poll.
+        """
         done = self._seen = time.monotonic_ns()
         for fd, _ in events:
             number = self._by_fd[fd]
@@ -320,7 +323,7 @@ class _Clients:
         self._report(ClientReport(self._job.number, seconds, completed, behind))
 
     def result(self) -> ClientResult:
-        """Return the results of this process."""
+        """Return the results of this process: counts, times, CPU seconds; call it after `run`."""
         return ClientResult(
             tally=self._tallying.finish(),
             offered=self._offered,

@@ -33,7 +33,7 @@ def session_settings(
     """Return the server settings for many sessions, as name -> value.
 
     A default of the engine is left out if the user or the workload has a setting of that name.
-    `memory` is the key of that name, `sessions` the largest number of sessions at a time.
+    `memory` is the kind of reads (`cached` or `direct`), `sessions` the most sessions at a time.
     `buffers` is the size of the server's own cache in bytes; None leaves it as it is.
     """
     keys = context.engine.spec.sessions
@@ -69,6 +69,8 @@ def serving(settings: Mapping[str, str], context: Context) -> Iterator[None]:
 
 def provide_tables(wanted: TableSet, context: Context) -> list[str]:
     """Load the tables if they are missing or their layout is not as needed; return notes on that.
+
+    A note is a sentence for the report; the list is empty if nothing was loaded.
 
     Raises ReplayerError if the layout is still wrong after the load.
     """

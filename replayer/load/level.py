@@ -98,7 +98,7 @@ class LevelRequest:
     patience: float = 5.0
     """Lag in seconds at which a rate is given up as not attainable."""
     burn: float = 0.0
-    """Units of CPU that a statement burns in the server: see cpu_burn.calibrate."""
+    """Units of CPU that a statement burns in the server: evaluations of a costly expression."""
     sample_seconds: float = 0.2
     """Seconds between two samples of the sessions' waits."""
     title: str = "load"
@@ -109,9 +109,10 @@ class LevelRequest:
     """True if sessions use the driver's cursor although their wire has a cheaper way."""
 
     def drawn(self, number: int) -> "LevelRequest":
-        """Return the same load with different keys and starts, another set for each number.
+        """Return this request with another seed, so that other keys and starts are drawn.
 
-        With the same keys again, all data that was read before would be in memory.
+        Each `number` gives another seed.  With the same keys again, all data that was read before
+        would be in memory.
         """
         return replace(self, seed=self.seed * _DRAWINGS + number)
 
@@ -120,7 +121,8 @@ class LevelRequest:
 class Lag:
     """The lags of the statements that were due in one second of the window, in seconds.
 
-    A lag is the time from the intended start of a statement to its actual start.
+    A lag is the time from the intended start of a statement to its actual start.  `second` is the
+    number of that second, from 0, and `begun` the number of those statements.
     """
 
     second: int
@@ -137,9 +139,9 @@ class LevelResult:
     seconds: float
     begin_ns: int
     opened_ns: int
-    """When the clients were started, just after the first mark."""
+    """Time at which the clients were started, just after `begin_ns`: monotonic clock, in ns."""
     end_ns: int
-    """`end_ns` and `begin_ns` are marks of the context's sampler."""
+    """Begin and end (`begin_ns`, `end_ns`) are times of the monotonic clock in ns."""
     offered: float
     """Statements a second with an intended start in the window."""
     begun: float
@@ -151,9 +153,9 @@ class LevelResult:
     failures: int
     """Statements that the server refused for a deadlock or the like; they are in no histogram."""
     service: Latencies
-    """Service times: from the actual start to the answer."""
+    """Histogram of service times: from the actual start to the answer."""
     response: Latencies
-    """Response times: from the intended start to the answer."""
+    """Histogram of response times: from the intended start to the answer."""
     service_by_kind: Mapping[str, Latencies]
     response_by_kind: Mapping[str, Latencies]
     in_flight: float
@@ -167,9 +169,9 @@ class LevelResult:
     activity: Activity
     """The server's own counters, from before the first statement to after the last answer."""
     waits: Mapping[str, float]
-    """Wait of sessions with a statement under way -> average number of sessions in it."""
+    """Name of a wait in the server -> average number of sessions that were in it."""
     moments: Sequence[Mapping[str, float]]
-    """Wait -> number of sessions in it, for each sample."""
+    """For each sample: name of a wait in the server -> number of sessions that were in it."""
     clients: float
     """Processors that the clients can use: one for each process, at most those of their hosts."""
     use: MachineUse
@@ -295,7 +297,10 @@ class _Window:
         return replace(level, others=moved)
 
     def _watch(self, end_ns: int, task: Task) -> None:
-        """Receive the clients' reports and sample the waits until the window's end."""
+        """Receive the clients' reports and sample the sessions' waits until the window's end.
+
+        `end_ns` is that end by the monotonic clock; `task` shows the progress.
+        """
         sampled, pause = time.monotonic(), self._asked.sample_seconds
         while (left := (end_ns - time.monotonic_ns()) / 1e9) > 0:
             reports = self._pool.reports(timeout=min(left, pause))
@@ -389,7 +394,11 @@ def _jobs(asked: LevelRequest, database: Database, hosts: Clients) -> Iterator[C
 
 
 def _streams(asked: LevelRequest) -> int:
-    """Return the number of streams of statements; each has at least one client process."""
+    """Return the number of streams: independent random sequences of statements.
+
+    Each stream has at least one client process.  A higher rate needs more of them; without a rate,
+    the processors of this machine decide.
+    """
     if asked.rate is not None:
         wanted = math.ceil(asked.rate / _RATE_OF_A_PROCESS)
     else:

@@ -99,7 +99,10 @@ class MachineUse:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The server's counters between two times of the server's clock; None means not counted."""
+    """The server's counters between two times of the server's clock; None means not counted.
+
+    `hits` and `reads` are blocks that were and were not in the server's buffers.
+    """
 
     seconds: float
     hits: int
@@ -128,7 +131,10 @@ class Activity:
 
 @dataclass(frozen=True)
 class UsageMark:
-    """The machine's counters and those of the server's processes, at one end of a window."""
+    """The machine's counters and those of the server's processes, at one end of a window.
+
+    `mark_ns` is the time by the monotonic clock; `ticks` is state of the processors -> clock ticks.
+    """
 
     mark_ns: int
     ticks: Mapping[str, int]
@@ -139,7 +145,10 @@ class UsageMark:
 
 @dataclass(frozen=True)
 class Counted:
-    """The server's counters at one end of a window."""
+    """The server's counters at one end of a window: of blocks, and `more` by their names.
+
+    `clock_ns` is the time of the reading by this machine's monotonic clock.
+    """
 
     counters: ServerCounters
     more: Mapping[str, Any]
@@ -147,7 +156,7 @@ class Counted:
 
 
 def moment(context: Context) -> UsageMark:
-    """Read the machine's counters now.
+    """Read and return the machine's counters and those of the server's processes.
 
     A mark in the sampler's series is set last: it shows the time of this reading.
     """
@@ -164,7 +173,10 @@ def moment(context: Context) -> UsageMark:
 
 
 def counted(database: Database) -> Counted:
-    """Read the server's counters now."""
+    """Read and return the server's own counters, over the connection `database`.
+
+    Counters that the engine does not have are left out, or 0.
+    """
     more: Mapping[str, Any] = {}
     verb = database.engine.verb(_ACTIVITY)
     if verb is not None:
@@ -217,7 +229,10 @@ class ClientUse:
 def use(
     context: Context, before: UsageMark, after: UsageMark, opened_ns: int, client: ClientUse
 ) -> MachineUse:
-    """Return the machine's use from `before` to `after`, per second since the clients' start."""
+    """Return the machine's use from `before` to `after`, per second since the clients' start.
+
+    `opened_ns` is that start by the monotonic clock.  `client` is the CPU that the clients used.
+    """
     seconds = (after.mark_ns - max(before.mark_ns, opened_ns)) / 1e9
     spent = {
         state: max(0, after.ticks.get(state, 0) - before.ticks.get(state, 0)) / _TICK / seconds

@@ -61,8 +61,8 @@ class WeightedMix(Noun):
     """Passes/s of one core where `cpu` was measured, by the probe `cpu`.  If the workload has that
     probe before this step, `cpu` is converted to this machine's speed."""
     memory_speed: float | None = Field(default=None, gt=0)
-    """Bytes/s that one core read there, by the probe `memory` in blocks of 1 MiB; used in the same
-    way."""
+    """Bytes/s that one core read where `cpu` was measured, by the probe `memory` in blocks of 1
+    MiB; used as `cpu_speed` is."""
     hit_ratio: float | None = Field(default=None, ge=0, le=1)
     """Share of the blocks that the source finds in its buffers; printed next to the share
     measured."""
@@ -81,7 +81,7 @@ class WeightedMix(Noun):
 
     @model_serializer
     def _as_text(self) -> str:
-        """Return this mix as a text, which can be read again."""
+        """Return this mix as a text such as `point=70 scan=1`, which can be read again."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields}
         return " ".join(
@@ -105,7 +105,7 @@ class WeightedMix(Noun):
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """Return kind -> weight, of the kinds with a weight."""
+        """Return kind of statement -> its weight, of the kinds with a weight above 0."""
         given = {kind: float(getattr(self, kind)) for kind in KINDS}
         return {kind: weight for kind, weight in given.items() if weight}
 
@@ -116,12 +116,12 @@ class WeightedMix(Noun):
 
     @property
     def shares(self) -> Mapping[str, float]:
-        """Return kind -> its share of all statements."""
+        """Return kind of statement -> its share of all statements (0 to 1)."""
         return {kind: weight / self.total for kind, weight in self.weights.items()}
 
     @property
     def writes(self) -> bool:
-        """Return whether some statements write."""
+        """Return whether the mix has statements that write: updates or inserts."""
         return not _WRITING.isdisjoint(self.weights)
 
     @property
@@ -152,9 +152,9 @@ class WeightedMix(Noun):
 
 
 def carried(cpu_seconds: float, speed_there: float, speed_here: float) -> float:
-    """Return the CPU seconds here of work that took `cpu_seconds` on another machine.
+    """Return the CPU seconds on this machine of work that took `cpu_seconds` on another one.
 
-    The speeds are those of one core, measured by the same probe there and here: higher is faster.
+    The speeds are those of one core of each, measured by the same probe: higher is faster.
     """
     return cpu_seconds * speed_there / speed_here
 

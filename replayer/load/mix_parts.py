@@ -7,7 +7,10 @@ KINDS = ("point", "range", "update", "insert", "scan", "compute")
 
 
 class Hot(NamedTuple):
-    """The share of the rows that is used more often, and the share of accesses that go to it."""
+    """The share of the rows that is used more often, and the share of accesses that go to it.
+
+    Both are fractions between 0 and 1.
+    """
 
     rows: float
     accesses: float

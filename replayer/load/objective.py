@@ -14,14 +14,14 @@ _GOAL = re.compile(r"p(\d{1,2}(?:\.\d+)?)\s*(?:=|<=?)\s*(\S+)")
 
 
 class Goal(NamedTuple):
-    """A percentile of the response time, and its upper limit in seconds."""
+    """A percentile of the response time (`percent`, such as 99), and its upper limit in seconds."""
 
     percent: float
     seconds: float
 
     @property
     def words(self) -> str:
-        """Return the goal as a user writes it."""
+        """Return the goal as a user writes it, such as `p99=20ms`."""
         return f"p{self.percent:g}={show_duration(self.seconds).replace(' ', '')}"
 
 

@@ -48,7 +48,7 @@ class OthersActivity:
     open: frozenset[_Session]
     """Sessions that are idle in a transaction: they count nothing before the transaction ends."""
     at: float
-    """The instant of `time.monotonic`."""
+    """The instant of the reading, in seconds of `time.monotonic`."""
     ended: int | None = None
     """Sessions of the database that have ended so far, replayer's included; None if not counted."""
 
@@ -68,7 +68,10 @@ class OthersActivity:
         return frozenset(key for key in self.sessions if self.quiet.get(key, 0.0) < seconds)
 
     def counts(self, session: _Session, before: OthersActivity) -> bool:
-        """Return whether these counters have all blocks that a session read until `before.at`."""
+        """Return whether these counters include all blocks that a session read until `before.at`.
+
+        A server may count the blocks of a session some seconds after it read them.
+        """
         if session not in self.sessions:
             return False
         if self.sessions[session] != before.sessions[session]:
@@ -111,9 +114,9 @@ def look_counted(
 ) -> tuple[OthersActivity | None, int]:
     """Return the work of other sessions so far, and the number of sessions that it may lack.
 
-    A session counts its blocks when a transaction ends, or after ten idle seconds.  So this waits,
-    up to ten seconds, for the sessions that have worked since `before`.  It returns at once when
-    they have missed more than `most` blocks.  The work lacks a session whose statement or
+    A session counts its blocks when a transaction ends, or after ten idle seconds.  So the function
+    waits, up to ten seconds, for the sessions that have worked since `before`.  It returns at once
+    when these have missed more than `most` blocks.  The work lacks a session whose statement or
     transaction runs all the time, and a session that ended since `before`, even if it began later.
     """
     now = look(database)
@@ -156,7 +159,10 @@ def work_between(
 
 
 def notes(others: OtherSessions | None, activity: Activity) -> list[str]:
-    """Return a note, in a list, if other sessions did a noticeable part of the server's work."""
+    """Return a note, in a list, if other sessions did a noticeable part of the server's work.
+
+    `activity` is all of that work.  Returns [] if their part is small or not known.
+    """
     if others is None:
         return []
     work = (others.hits or 0) + (others.reads or 0)
@@ -169,7 +175,7 @@ def notes_of_windows(
 ) -> list[str]:
     """Return one note, in a list, on the window in which other sessions had the largest share.
 
-    The share is that of the server's work.  Return [] if it was noticeable in no window.
+    The share is that of the server's work.  Returns [] if it was noticeable in no window.
     """
     noted = [(others, all_) for others, all_ in windows if others and notes(others, all_)]
     if not noted:

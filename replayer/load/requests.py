@@ -20,7 +20,7 @@ _KEYS_PER_STREAM = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The number of rows, and the share of them that is used more often.
+    """The number of rows of each table, and the share of them that is used more often.
 
     `hot` is None if all rows are used alike.
     """
@@ -37,9 +37,9 @@ Request = tuple[int, bytes]
 class StreamPart:
     """The part of a stream of statements that one process sends, if several processes share it.
 
-    The statements of a stream go to its sessions in turn, and the sessions to the parts in turn.
-    So all parts together send exactly what one process would, for any number of parts and wherever
-    they run.
+    It is part `number` (from 0) of `of` parts.  The statements of a stream go to its sessions in
+    turn, and the sessions to the parts in turn.  So all parts together send exactly what one
+    process would, for any number of parts and wherever they run.
     """
 
     number: int = 0
@@ -60,7 +60,7 @@ WHOLE = StreamPart()
 
 
 class Requests:
-    """An endless sequence of requests of one stream, or of a part of it."""
+    """An endless random sequence of statements with parameters: one stream, or a part of it."""
 
     def __init__(
         self,
@@ -89,7 +89,10 @@ class Requests:
         self._packing = packing
 
     def batch(self) -> list[Request]:
-        """Return the next requests in reverse order, so that the caller can pop them."""
+        """Return the next requests in reverse order, so that the caller can pop them.
+
+        A request is the index of a statement, and its packed parameters.
+        """
         # With n parts, draw n batches: a batch of this part then has as many requests.
         drawn = [self._draw() for _ in range(self._part.of)]
         which, numbers = (np.concatenate(parts[::-1]) for parts in zip(*drawn, strict=True))

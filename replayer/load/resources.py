@@ -50,7 +50,7 @@ _LINES = (
     (WaitReason.READS, re.compile(r"(IO:(DataFile|Aio|BufFileRead)|IPC:BufferIO|LWLock:Aio)")),
     (WaitReason.INTERNAL, re.compile(r"(LWLock|BufferPin|IPC):")),
 )
-"""Pattern of the server's name of a wait -> queue to which it belongs; the first match counts."""
+"""Pairs of a queue and the pattern of the waits that belong to it; the first match counts."""
 _PROCESSORS = frozenset({WaitReason.CPU, WaitReason.CLIENTS, WaitReason.UNTOLD})
 """Queues for the server's processors.  CLIENTS and UNTOLD belong to them because a process that
 gets no processor has not yet read the statement that has arrived."""
@@ -82,11 +82,11 @@ class Queues:
     waits: Mapping[str, float]
     """The server's name of a wait -> average number of sessions in it."""
     with_some: Mapping[WaitReason, float]
-    """The share of samples with at least one session in a queue."""
+    """Queue -> the share of samples (0 to 1) in which at least one session stood in it."""
 
 
 class Waiting:
-    """Adds up samples of the sessions' waits."""
+    """A sum of samples of the waits of a server's sessions."""
 
     def __init__(self) -> None:
         self._times = 0
@@ -94,7 +94,7 @@ class Waiting:
         self._with_some: Counter[WaitReason] = Counter()
 
     def add(self, moment: Mapping[str, float]) -> None:
-        """Add a sample: wait -> number of sessions in it now."""
+        """Add one sample: name of a wait in the server -> number of sessions in it at that time."""
         self._times += 1
         for wait, sessions in moment.items():
             self._sessions[wait] = self._sessions.get(wait, 0.0) + sessions
@@ -129,6 +129,7 @@ def ceilings(context: Context, given: Mapping[str, float | None], granted: Grant
     """Return resource -> its limit: the lowest of those that are known.
 
     It may be `given` by the user, be a limit of the server's cgroup, or be found by a probe.
+    `granted` has the use of what that cgroup limits.
     """
     candidates = [
         *((name, DeviceLimit(most, "ceiling given")) for name, most in given.items() if most),

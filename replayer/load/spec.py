@@ -52,7 +52,7 @@ class LoadSpec(StepSpec):
     """Kinds of statements with their weights, as `point=70 range=10 update=15 insert=4 scan=1`; the
     step `sessions` describes the other keys of a mix."""
     num_schemas: int = Field(4, ge=1, le=8192)
-    """Tables."""
+    """Number of tables."""
     scale: Annotated[str | int, AfterValidator(check_scale)] = "256M"
     """Size of each table: bytes with a unit such as 1G, or a bare number of blocks."""
     seed: int = Field(1, ge=0, le=1 << 31)
@@ -65,7 +65,7 @@ class LoadSpec(StepSpec):
     """Reads a second that the data's device can do, if that is known; without it, the limit of the
     server's cgroup, or a probe before this step in the workload, is used."""
     write_ceiling: float | None = Field(None, gt=0)
-    """The same for its writes."""
+    """Writes a second that the data's device can do, if that is known; without it, as for reads."""
 
     @property
     def given_ceilings(self) -> dict[str, float | None]:
@@ -73,19 +73,28 @@ class LoadSpec(StepSpec):
         return {READS: self.read_ceiling, WRITES: self.write_ceiling}
 
     def tables(self, block_size: int) -> TableSet:
-        """Return the tables that these keys ask for."""
+        """Return the tables that the step's keys describe: their number, rows and seed.
+
+        `block_size` is in bytes; each row of a table fills one such block.
+        """
         bare = isinstance(self.scale, int) or self.scale.strip().isdigit()
         rows = int(self.scale) if bare else units.size(self.scale) // block_size
         return TableSet(self.num_schemas, rows, self.seed)
 
     def footprint(self, block_size: int) -> Footprint:
-        """Return the size of the tables, and how much of them is kept in memory."""
+        """Return the bytes of the tables on disk, and those that are to stay in the page cache.
+
+        `block_size` is the size of a database block in bytes.
+        """
         tables = self.tables(block_size)
         size = tables.tables * tables.rows * block_size
         return Footprint(tables, size, size if self.memory == "cached" else 0)
 
     def asked(self, block_size: int) -> LevelRequest:
-        """Return a request for a level of one session, which the caller adapts."""
+        """Return a request for a level of one session and one second, which the caller adapts.
+
+        `block_size` is the size of a database block in bytes.
+        """
         tables = self.tables(block_size)
         return LevelRequest(sessions=1, seconds=1, mix=self.mix, tables=tables, seed=self.seed)
 
@@ -132,9 +141,9 @@ def ready(
 ) -> Iterator[Ready]:
     """Load missing tables, and run the server as the keys require, for the `with` block.
 
-    `sessions` is the largest number that will connect at a time.  If the mix sets `cpu`, a
-    statement is made to cost it at `rate` statements a second, or in a closed loop if `rate` is
-    None.
+    Yields a connection, and a request for a level of load, which the caller adapts.  `sessions` is
+    the largest number that will connect at a time.  If the mix sets `cpu`, a statement is made to
+    cost that CPU time at `rate` statements a second, or in a closed loop if `rate` is None.
     """
     wanted = spec.tables(context.engine.block_size)
     context.findings.writes = spec.mix.writes

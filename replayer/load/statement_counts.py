@@ -35,13 +35,13 @@ class LoadCounts:
     """Counts of the statements of one client process, or of several."""
 
     service: Mapping[str, Latencies] = field(default_factory=dict)
-    """Kind of statement -> times from the actual start to the answer."""
+    """Kind of statement -> histogram of the times from the actual start to the answer."""
     response: Mapping[str, Latencies] = field(default_factory=dict)
-    """Kind of statement -> times from the intended start to the answer."""
+    """Kind of statement -> histogram of the times from the intended start to the answer."""
     completed: Mapping[str, int] = field(default_factory=dict)
     """Kind of statement -> number of answers that came within the window."""
     busy_ns: int = 0
-    """Sum over all sessions of the time with a statement under way, within the window."""
+    """Sum over all sessions of the time with a statement under way within the window, in ns."""
     failed: int = 0
     """Statements that the server refused for a deadlock or the like."""
     begun: Whole = field(default_factory=_none)
@@ -52,7 +52,7 @@ class LoadCounts:
     lag_ns: Whole = field(default_factory=_none)
     longest_lag_ns: Whole = field(default_factory=_none)
     answers: Whole = field(default_factory=_none)
-    """Number of answers in each second."""
+    """Number of answers in each second since the window's begin."""
 
     @classmethod
     def of(cls, parts: Sequence["LoadCounts"]) -> "LoadCounts":
@@ -72,7 +72,10 @@ class LoadCounts:
 
 
 class Tallying:
-    """Counts records, in a separate thread if counting would disturb the measurement."""
+    """A counter of statements and their times, which can work in a separate thread.
+
+    It takes arrays of records: four integers for each statement.
+    """
 
     FIELDS = _FIELDS
     ENOUGH = _FIELDS << 17
@@ -93,7 +96,7 @@ class Tallying:
     def later(self, records: "array[int]", begin_ns: int) -> None:
         """Queue records of statements, to be counted in a thread.
 
-        The first call starts the thread.  `begin_ns` is the begin of the window.
+        The first call starts the thread.  `begin_ns` is the window's begin by the monotonic clock.
         """
         if self._thread is None:
             self._thread = threading.Thread(target=self._count, daemon=True)
@@ -105,9 +108,9 @@ class Tallying:
             self._add(*waiting)
 
     def add(self, records: "array[int]", begin_ns: int) -> None:
-        """Wait until all queued records are counted, then count these last ones.
+        """Wait until all queued records are counted, then count `records`, the last ones.
 
-        `begin_ns` is the begin of the window.
+        `begin_ns` is the window's begin by the monotonic clock.
         """
         if self._thread is not None:
             self._waiting.put(None)

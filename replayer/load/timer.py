@@ -26,7 +26,7 @@ class _Spec(ctypes.Structure):
 
 
 class TimerFd:
-    """One timer; with an edge-triggered epoll, its descriptor need not be read."""
+    """One timer, as a descriptor `fd`, which an edge-triggered epoll need not read."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None, use_errno=True)
@@ -39,7 +39,7 @@ class TimerFd:
         self._at = ctypes.byref(self._spec)
 
     def set(self, clock_ns: int) -> None:
-        """Set the timer to this time of CLOCK_MONOTONIC; a time in the past fires at once."""
+        """Set the timer to a time of CLOCK_MONOTONIC in ns; a time in the past fires at once."""
         # A value of zero would disarm the timer.
         self._spec.s, self._spec.ns = divmod(max(1, clock_ns), _SECOND)
         self._settime(self.fd, _ABSOLUTE, self._at, None)

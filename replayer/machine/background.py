@@ -35,7 +35,7 @@ class Background:
         return self.process.poll()
 
     def early_end(self) -> str:
-        """Return how the program ended by itself with an error, as the end of a sentence "it ...".
+        """Return how the program ended by itself with an error, in words to put after its name.
 
         An example is `ended in the middle of the step`. "" if the program still runs or ended
         without an error.

@@ -26,7 +26,7 @@ _USED = {
     "read_bytes": "read_bytes",
     "write_bytes": "write_bytes",
 }
-"""Name of a limit -> the field of CgroupUsage that counts what it limits."""
+"""Name of a limit -> the field of CgroupUsage with the amount used of the limited resource."""
 
 
 class _Served(NamedTuple):
@@ -49,7 +49,10 @@ _SERVED = (
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """The limits of a process; None means no limit."""
+    """The limits of a process; None means no limit.
+
+    `cores` is CPU time as a number of processors, such as 1.5.
+    """
 
     cores: float | None = None
     read_iops: float | None = None
@@ -120,16 +123,17 @@ def limits(host: Host, process: int, device: str | None) -> CgroupLimits:
 def throttled(host: Host, process: int) -> Throttled | None:
     """Return how often the lowest CPU quota of a process's cgroups was used up so far.
 
-    None if there is no quota, or if the kernel does not count this.
+    `process` is the process's id. None if there is no quota, or if the kernel does not count this.
     """
     quota = min(host.cpu_quotas(process), default=None)
     return _throttled(host, quota[1]) if quota else None
 
 
 def throttled_groups(host: Host, processes: Iterable[int]) -> dict[str, Throttled]:
-    """Return folder -> how often its quota was used up so far, of all cgroups of some processes.
+    """Return folder of a cgroup -> how often its CPU quota was used up so far.
 
-    The groups above them are included, and groups whose quota was taken away: they keep the count.
+    These are the cgroups of `processes`, given by their ids, and all groups above. A group whose
+    quota was taken away is included, as the kernel keeps its count.
     """
     # Few of many sessions are in groups of their own, and each look at the mounts takes its time.
     one_of_each = {host.read(f"proc/{process}/cgroup"): process for process in processes}
@@ -139,9 +143,10 @@ def throttled_groups(host: Host, processes: Iterable[int]) -> dict[str, Throttle
 
 
 def throttled_share(before: Throttled | None, after: Throttled | None) -> float | None:
-    """Return the share of periods between two readings of a group in which its quota was used up.
+    """Return the share (0 to 1) of a CPU quota's periods in which the quota was used up.
 
-    Return None if it is not known, or if no period has passed.
+    `before` and `after` are two readings of one cgroup, and only the periods between them count.
+    None if a reading is None, or if no period has passed.
     """
     if before is None or after is None or after.periods <= before.periods:
         return None
@@ -150,9 +155,10 @@ def throttled_share(before: Throttled | None, after: Throttled | None) -> float 
 
 
 def used_per_second(before: CgroupUsage, after: CgroupUsage, seconds: float) -> dict[str, float]:
-    """Return name of a field -> its count per second, of those that count use of the disk.
+    """Return the use of the disk per second between two readings that are `seconds` apart.
 
-    A count that is not known is left out, or that is lower than before.
+    The keys are the fields `reads`, `writes`, `read_bytes` and `write_bytes` of CgroupUsage. A
+    field is left out if it is not known, or if it is lower than before.
     """
     rates = {}
     for name in _USED.values():
@@ -166,9 +172,10 @@ def used_per_second(before: CgroupUsage, after: CgroupUsage, seconds: float) -> 
 def disk_limit_shares(
     before: CgroupUsage, after: CgroupUsage, seconds: float
 ) -> dict[str, float | None]:
-    """Return limit of the disk -> share of it that was used in `seconds` between two readings.
+    """Return name of a disk limit -> the used share of it (1 is all) between two readings.
 
-    The limits are named as in CgroupLimits. The share is None if a limit was changed meanwhile.
+    The readings are `seconds` apart. The names are the fields of CgroupLimits, such as `read_iops`.
+    A share is None if the limit was changed meanwhile; a limit that is not set is left out.
     """
     rates = used_per_second(before, after, seconds)
     shares: dict[str, float | None] = {}

@@ -10,7 +10,10 @@ _GAUGES = frozenset({"in_flight"})
 
 
 class DiskCounters(NamedTuple):
-    """One device's totals since boot, times in ms; None if this kernel does not count them."""
+    """One device's totals since boot; times are in ms, and a sector has 512 bytes.
+
+    A field is None if this kernel does not count it. `in_flight` is the present number of requests.
+    """
 
     reads: int
     reads_merged: int

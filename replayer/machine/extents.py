@@ -23,7 +23,8 @@ _UNWRITTEN = 0x0800
 def on_device(fd: int) -> list[FileExtent] | None:
     """Return the places of an open file's data on the device, as offset and length in bytes.
 
-    None if they are not known. Extents that were reserved but never written are left out.
+    None if some place is not known, as for compressed or inline data, or if the file system does
+    not support FIEMAP. Extents that were reserved but never written are left out.
     """
     places: list[FileExtent] = []
     start = 0

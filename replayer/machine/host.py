@@ -53,7 +53,7 @@ class Host:
         return _whole(self.read(path))
 
     def entries(self, path: str) -> list[str]:
-        """Return the sorted names in a folder; none if it is missing or unreadable."""
+        """Return the sorted names in a folder; [] if it is missing or unreadable."""
         try:
             return sorted(entry.name for entry in self.path(path).iterdir())
         except OSError:
@@ -74,7 +74,7 @@ class Host:
             return ""
 
     def write(self, path: str, text: str) -> None:
-        """Write to a file of the kernel; raises OSError when the kernel refuses."""
+        """Write a text to a file of the kernel; raise OSError if the kernel refuses it."""
         with self.path(path).open("w", encoding="ascii") as file:
             file.write(text)
 
@@ -103,7 +103,7 @@ class Host:
         return int(amount[1]) * (1024 if amount[2] else 1) if amount else 0
 
     def usable_memory_bytes(self) -> int:
-        """Return the physical memory in bytes, or the cgroup's limit if that is less."""
+        """Return the physical memory in bytes, or the limit of this process's cgroup if less."""
         return min(self.memory_bytes(), self.memory_limit_bytes() or _UNLIMITED)
 
     def memory_limit_bytes(self, process: int | str = "self") -> int | None:
@@ -180,7 +180,7 @@ class Host:
         return self._disk(name).replace("!", "/") if name else None
 
     def block_device(self, path: str | Path) -> str | None:
-        """Return the block device of a path's file system, such as `sda1`; None if unknown."""
+        """Return the block device below a path's file system, such as `sda1`; None if unknown."""
         real = _nearest(Path(path))
         try:
             number = self._stat(real).st_dev

@@ -16,9 +16,10 @@ _QUEUE = re.compile(
 
 
 def table(text: bytes) -> dict[str, dict[str, int]]:
-    """Return source -> processor -> count, from lines with a counter for each processor.
+    """Return source -> processor -> count, from the text of /proc/interrupts or /proc/softirqs.
 
-    The other lines (`ERR`, `MIS`) are left out: they do not count interrupts of processors.
+    Only lines with a counter for each processor are used. The other lines (`ERR`, `MIS`) are left
+    out: they do not count interrupts of processors.
     """
     head, *lines = text.decode("ascii", "replace").splitlines() or [""]
     names = head.split()
@@ -57,7 +58,7 @@ def quietest(text: bytes, among: Collection[int]) -> int:
 
 
 def rates(clocks: Sequence[int], tables: Sequence[Table]) -> dict[str, list[float]]:
-    """Return the columns `<source>/s` and `%busiest`, a value for each interval between readings.
+    """Return the columns `<source>/s` and `%busiest`: one value per interval between two readings.
 
     `clocks` are the times of the readings in ns, `tables` their counters. `%busiest` is the largest
     share of all interrupts that one processor had. A source that never had an interrupt has no
@@ -88,7 +89,7 @@ def _source(label: str, described: str) -> str:
     """Return the name of a line's source: the label, such as `LOC`, or the name of a device.
 
     A device's line has a number as label, and a description that ends with the handler's name. The
-    number of a queue is removed from this name, so that all queues of a device are one source.
+    number of a queue is removed from that name, so that all queues of a device are one source.
     """
     if not label.isdigit() or not described:
         return label

@@ -77,7 +77,11 @@ def read_facts(host: Host, data: str | Path | None = None) -> dict[str, Fact]:
 
 
 def read_device_facts(host: Host, device: str, path: str | Path | None = None) -> dict[str, Fact]:
-    """Return the facts of a disk, with the keys of `read_facts`; `path` is a file on it."""
+    """Return the facts of the disk `device`, such as `device.model`; None or "" if unknown.
+
+    `path` is a file or folder on the disk: the read-ahead is that of the device directly below its
+    file system, which may be a layer above the disk. Without it, it is that of the disk.
+    """
     upper = host.block_device(path) if path is not None else None
     return {**_disk_facts(host, device), **_upper_facts(host, upper or device, device)}
 

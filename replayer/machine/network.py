@@ -1,4 +1,4 @@
-"""Bytes that passed through the machine's network interfaces since its start."""
+"""Bytes that passed through the machine's network interfaces since the machine's start."""
 
 from replayer.machine.host import Host
 

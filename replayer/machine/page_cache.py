@@ -30,7 +30,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 class Pages(NamedTuple):
-    """Bytes of a file in the page cache: all, dirty ones, and those being written to disk.
+    """Numbers of bytes of a file in the page cache: all, dirty ones, and those being written back.
 
     A field is None if the system call does not count these bytes.
     """
@@ -82,7 +82,7 @@ def stored(fd: int, size: int) -> list[FileExtent]:
 
 
 def cachestat(fd: int, segments: Sequence[FileExtent]) -> Pages:
-    """Return how many bytes of parts of an open file are in the page cache.
+    """Return how many bytes of the parts `segments` of an open file are in the page cache.
 
     This uses the system call cachestat, which exists since Linux 6.5. Raises OSError: ENOSYS on
     older kernels, EPERM for a file that this user neither owns nor may write. For a file on
@@ -112,11 +112,11 @@ def _counted(fd: int, offset: int, length: int) -> _Stat:
 
 
 def mincore(fd: int, segments: Sequence[FileExtent]) -> Pages:
-    """Return how many bytes of parts of an open file are in the page cache.
+    """Return how many bytes of the parts `segments` of an open file are in the page cache.
 
-    This uses the system call mincore, which every kernel has. Raises OSError: EPERM for a file that
-    this user neither owns nor may write. For such a file the kernel would report every page as
-    resident (can_do_mincore in mm/mincore.c).
+    `segments` are in the order of offsets. This uses the system call mincore, which every kernel
+    has. Raises OSError: EPERM for a file that this user neither owns nor may write. For such a file
+    the kernel would report every page as resident (can_do_mincore in mm/mincore.c).
     """
     if not _may_ask(fd):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
@@ -138,9 +138,10 @@ def mincore(fd: int, segments: Sequence[FileExtent]) -> Pages:
 
 @contextlib.contextmanager
 def mapped(fd: int, size: int) -> Iterator["ctypes.Array[ctypes.c_ubyte]"]:
-    """Map an open file for reading during the `with` block; raise OSError if it cannot be mapped.
+    """Map the first `size` bytes of an open file during the `with` block, and yield them.
 
-    Unlike mmap.mmap, this lets other threads run while the kernel maps and unmaps the file.
+    Raises OSError if the file cannot be mapped. Unlike mmap.mmap, this lets other threads run while
+    the kernel maps and unmaps the file.
     """
     if not size:
         yield (ctypes.c_ubyte * 0)()
@@ -172,7 +173,7 @@ def has_cachestat() -> bool:
 
 
 def forget(path: str | os.PathLike[str]) -> None:
-    """Write a file's changed pages to disk, then make the kernel drop all its pages.
+    """Write a file's dirty pages to disk, then make the kernel drop its pages from the page cache.
 
     Raises OSError if the file cannot be opened or written out.
     """

@@ -28,7 +28,7 @@ _AT_ONCE = "--no-bpf-event"
 _FIRST_NAMESPACE = "pid:[4026531836]"
 """The pid namespace that the kernel boots with, include/linux/proc_ns.h."""
 _DATA_SECTION = 40
-"""The place in the file's header with the offset and the length of the records."""
+"""The place, in bytes, in the file's header with the offset and the length of the records."""
 _HEADER = struct.Struct("=IHH")
 """The header of a record: its kind, its mode, and its length."""
 _OF_BPF = frozenset({17, 18})
@@ -51,7 +51,7 @@ _INSTALL = "apt-get install linux-perf, or dnf install perf"
 
 
 class Perf:
-    """One process of `perf record` that watches all processors, and its recording."""
+    """One process of `perf record` that watches all processors, and the file that it records to."""
 
     def __init__(
         self, host: Host, folder: Path, events: Sequence[str], *, wanted: Sequence[str] = ()
@@ -138,7 +138,7 @@ class Perf:
         return "; ".join(words[:3])[:300] or said_nothing
 
     def limit(self) -> str:
-        """Return the begin of a sentence on a full recording: `its file reached` and its size."""
+        """Return the words `its file reached` and its greatest size, as the begin of a sentence."""
         return f"its file reached {show_size(self.largest)}"
 
     def _command(self) -> list[str | Path]:
@@ -202,7 +202,7 @@ class Perf:
 
 
 def of_scheduler(host: Host, folder: Path) -> Perf:
-    """Return a perf that records the scheduler's events and can be enabled and disabled.
+    """Start a perf that records the scheduler's events and can be enabled and disabled; return it.
 
     Its recording is in `folder`. Raises Skip or Impossible with the reason if that is not possible.
     """

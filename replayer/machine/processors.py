@@ -7,7 +7,8 @@ STATES = ("usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest
 def ticks(text: bytes) -> dict[str, dict[str, int]]:
     """Return processor -> state -> clock ticks since boot, from the text of /proc/stat.
 
-    The processor `cpu` is all together; every one that is online is `cpu<n>`.
+    The key `cpu` has the sums of all processors, and `cpu0` and so on are those online. Guest time
+    is not part of `usr` and `nice`, in which the kernel includes it.
     """
     by_name = {}
     for line in text.splitlines():

@@ -40,7 +40,10 @@ class BackingFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """All layers below some files: disks, memory, files of loop devices, and unknown layers."""
+    """All layers below some files: disks, memory, files of loop devices, and unknown layers.
+
+    `files` are the files whose contents loop devices present as devices.
+    """
 
     disks: frozenset[str] = frozenset()
     """The lowest devices, with no other device beneath them, as named in /proc/diskstats."""

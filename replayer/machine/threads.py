@@ -30,18 +30,20 @@ class Look(NamedTuple):
     user: int
     """Clock ticks in user mode; the sum of user and system is exact, each of them is estimated."""
     system: int
+    """Clock ticks in the kernel."""
     ran_ns: int
     """Nanoseconds on a processor; this and the next two are 0 if this kernel does not count them.
 
     While the thread runs, the value is up to a tick old.
     """
     queued_ns: int
+    """Nanoseconds of waiting for a processor."""
     slices: int
     """The number of times that the thread was given a processor."""
 
 
 class Thread:
-    """The open files of one thread; if it is gone, the methods raise OSError."""
+    """A thread's files of /proc, kept open; if the thread is gone, the methods raise OSError."""
 
     def __init__(self, tid: int) -> None:
         """Open the files of thread `tid`; raise OSError if it is gone or not visible."""

@@ -1,6 +1,7 @@
 """A thread that only watches a step.
 
-The begin or the end of a measured window starts and wakes it. The wait for its end is limited.
+A call at the begin and at the end of each measured window wakes it; the first such call starts it.
+The wait for the end of the thread is limited.
 """
 
 import threading
@@ -12,7 +13,7 @@ _END_SECONDS = 4.0
 
 
 class WatcherThread:
-    """A thread that runs a function that watches something, until `end` is called."""
+    """A thread that runs a function, which observes a step until `end` is called."""
 
     def __init__(self, watch: Callable[[], None]) -> None:
         """Take `watch`, the function that the thread runs.

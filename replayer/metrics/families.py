@@ -214,7 +214,7 @@ class MetricFamilies:
         yield from (family for family in self._every() if family.samples)
 
     def join(self, others: MetricFamilies) -> None:
-        """Add all samples of another set of families."""
+        """Add all samples of `others` to these families."""
         for own, other in zip(self._every(), others._every(), strict=True):
             own.samples.extend(other.samples)
 
@@ -286,7 +286,8 @@ class MetricFamilies:
     def put(self, name: str, labels: Iterable[object], value: float | None) -> None:
         """Add a sample to the gauge of this name, if the value is a finite number.
 
-        `labels` are the values of the family's labels in their order, the run's id first.
+        `labels` are the values of the family's labels in their order, the run's id first.  The
+        unit of the value, if it has one, ends the family's name.
         """
         if value is not None and math.isfinite(value):
             self._gauges[name].add_metric([_label(one) for one in labels], value)

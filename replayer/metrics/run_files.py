@@ -28,7 +28,7 @@ class RunFiles(Protocol):
     """A source of the runs to export; `paths` is called each time that Prometheus asks."""
 
     def paths(self) -> Sequence[Path]:
-        """Return the files of the runs."""
+        """Return the result files of the runs to export."""
         ...
 
 
@@ -38,7 +38,7 @@ class Named(NamedTuple):
     files: tuple[Path, ...]
 
     def paths(self) -> Sequence[Path]:
-        """Return the files of the runs."""
+        """Return the result files of the runs to export."""
         return self.files
 
 
@@ -51,7 +51,7 @@ class Newest:
         self._paths: tuple[Path, ...] = ()
 
     def paths(self) -> Sequence[Path]:
-        """Return the files of the runs, the newest last."""
+        """Return the result files of the runs to export, the newest last."""
         # A new version of a result file replaces the file, which changes the folder's time.
         changed = 0
         with contextlib.suppress(OSError):
@@ -90,7 +90,7 @@ class Runs(Collector):
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families with all their samples."""
+        """Yield every metric family that has samples, with the samples of all runs."""
         families = MetricFamilies()
         with self._lock:
             for path, one in self._runs():
@@ -127,7 +127,7 @@ class Runs(Collector):
 
 
 def registry(source: RunFiles) -> CollectorRegistry:
-    """Return a registry with only the metrics of the runs."""
+    """Return a Prometheus registry that has only the metrics of the runs of `source`."""
     made = CollectorRegistry(auto_describe=False)
     made.register(Runs(source))
     return made

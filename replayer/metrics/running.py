@@ -66,7 +66,10 @@ class RunMetrics:
         """ISO 8601 time of the last event with figures of a step; "" before the first one."""
 
     def add(self, families: MetricFamilies, run: Run) -> None:
-        """Read the new events of the run, and add its current samples to the families."""
+        """Read the new events of the run, and add its current samples to `families`.
+
+        For a run that has ended, only its counters are added.
+        """
         running = run.status is Status.RUNNING
         if running and self._follower is None:
             self._follower, self._reader = Follower(self._result), EventReader()
@@ -82,7 +85,7 @@ class RunMetrics:
             families.count("replayer_server_marks", (run.id, kind), number)
 
     def close(self) -> None:
-        """Close the file of events."""
+        """Close the run's file of events, if it is open."""
         if self._follower is not None:
             self._follower.close()
             self._follower = None
@@ -106,10 +109,10 @@ def _fresh(stamp: str) -> bool:
 
 
 def _now(state: RunSnapshot, *, fresh: bool) -> Iterator[MetricSample]:
-    """Yield the current figures of the running steps, the processors and the device.
+    """Yield samples of the current figures of the running steps, the processors and the device.
 
-    With `fresh` False, the figures of steps are too old, and their value is None.  The time that
-    each step is expected to take is yielded, too.
+    If `fresh` is False, the figures of steps are too old, and their value is None.  The time in
+    seconds that each step is expected to take is yielded, too.
     """
     names = dict.fromkeys(step.name for step in state.steps if step.state == RUNNING)
     latest = state.latest

@@ -26,13 +26,16 @@ _MOST = 64
 
 
 def serve(listener: socket.socket, registry: CollectorRegistry) -> None:
-    """Serve a registry on a listening socket until the process ends."""
+    """Serve the metrics of a registry by HTTP on a listening socket until the process ends."""
     with server_of(listener, registry) as server:
         server.serve_forever()
 
 
 def server_of(listener: socket.socket, registry: CollectorRegistry) -> ThreadingWSGIServer:
-    """Return a server that serves a registry on a listening socket, and closes it when it ends."""
+    """Return an HTTP server of a registry's metrics, which uses the listening socket `listener`.
+
+    The server closes the socket at its end.
+    """
     host, port = listener.getsockname()[:2]
     server = _CappedServer((host, port), _Handler, bind_and_activate=False)
     server.socket.close()
@@ -56,11 +59,11 @@ class _CappedServer(ThreadingWSGIServer):
 
 
 def guarded(application: WSGIApplication, *, loopback: bool) -> WSGIApplication:
-    """Return an application that serves the metrics and is protected from DNS rebinding.
+    """Return `application`, which serves the metrics, with a protection from DNS rebinding.
 
-    On loopback, it refuses requests whose Host header does not name this machine.  In DNS
-    rebinding, a web site lets its name resolve to this machine, and so reads the metrics through
-    the browser of a visitor.
+    If `loopback` is True, requests are refused whose Host header does not name this machine.  In
+    DNS rebinding, a web site lets its name resolve to this machine, and so reads the metrics
+    through the browser of a visitor.
     """
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:

@@ -59,7 +59,8 @@ class MetricsSidecar:
 def served(wanted: str | None, *, public: bool) -> Iterator[MetricsSidecar]:
     """Yield a sidecar for the address `wanted`, and end it after the `with` block.
 
-    If `wanted` is None, the sidecar serves nothing.  Raises Impossible as `address.listening` does.
+    If `wanted` is None, the sidecar serves nothing.  Raises Impossible if `wanted` is not an
+    address or cannot be bound, or if other hosts can reach it and the metrics are not `public`.
     """
     if wanted is None:
         yield MetricsSidecar(None)

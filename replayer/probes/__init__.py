@@ -21,7 +21,7 @@ class Probe(Protocol):
     ON_DEVICE: bool = True
     """False if the probe needs files, so that it cannot work on a raw device."""
     ON_HOSTS: bool = False
-    """True if the probe uses its files only by `run_io`, so that client hosts can do the work."""
+    """True if the probe uses files only by `context.run_io`, which also works on client hosts."""
 
     @abstractmethod
     def run(self, spec: Any, context: ProbeContext) -> None:

@@ -84,7 +84,7 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Make the files, run the reads or writes, and add the results to the findings."""
+    """Make the files, do the reads or writes, and add the results to the context's findings."""
     context.writable(writes=spec.operation != "read")
     each = spec.size // spec.files
     if each < spec.block_size:

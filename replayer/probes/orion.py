@@ -79,7 +79,10 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Measure every point and add ORION's summary; after an error, that of the points so far."""
+    """Measure every point (numbers of small and large requests under way); add ORION's summary.
+
+    After an error, the summary has the points up to then.
+    """
     context.writable(writes=spec.write > 0)
     targets = context.files("orion", 1, spec.size, block_size=spec.size_small)
     points: dict[str, list[_Point]] = {}
@@ -258,7 +261,10 @@ def _matrices(spec: Spec, findings: StepRecorder, points: Sequence[_Point]) -> N
 
 
 def _cell(point: _Point | None, value: str) -> str:
-    """Return one value of a matrix as text; "" if the point had no request of that kind."""
+    """Return a figure of a point as text; "" if the point had no request of that kind.
+
+    `value` names it: `iops` or `lat` (mean, in µs) of small requests, `mbps` (MiB/s) of large ones.
+    """
     result = (
         None if point is None else point.large_result if value == "mbps" else point.small_result
     )

@@ -38,7 +38,7 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Measure every method on one file, as long as a segment, that is overwritten repeatedly."""
+    """Measure each wal_sync_method in `spec` on one file, which is overwritten again and again."""
     context.writable(writes=True)
     targets = context.files(
         "wal", 1, needs(spec, context.host), block_size=spec.block_size, direct=spec.direct

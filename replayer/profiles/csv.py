@@ -39,7 +39,7 @@ _TIMES = ("time", "begin", "seconds")
 _MAX = "_max"
 _MINUTE = 60.0
 _MILLISECONDS = 1e11
-"""Numbers from here on are milliseconds: as seconds, this one would be in the year 5138."""
+"""A time from this number on is in milliseconds since 1970; as seconds it is in the year 5138."""
 _NONE = frozenset({"", "-", "nan", "null", "none", "n/a", "na"})
 _NAMED = 8
 
@@ -186,7 +186,7 @@ class _Reader:
         return math.nan
 
     def profile(self, file: ImportSource) -> ResourceProfile:
-        """Return the profile of the rows."""
+        """Return the profile of all rows that were added; `file` is the CSV that they are from."""
         places = self.header.places
         notes = []
         if "cpu_percent" in places and not self.own["cores"] and "cpu_cores" not in places:

@@ -36,7 +36,10 @@ _NO_CORES = "it does not name the number of processors: the CPU is not known"
 
 
 def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
-    """Return the profile of one machine's file; raise Impossible for several machines."""
+    """Return the profile of one machine's file; raise Impossible for several machines.
+
+    `devices` are the disks whose values are summed, () for all disks.
+    """
     text = file.data.decode("utf-8", errors="replace")
     reader = _Reader(file, sysstat.StampSequence(sysstat.order_of(_dates(text))), devices)
     del text

@@ -25,7 +25,10 @@ _NO_IO = "reads and writes a second are not known: `sadf -j -- -A` has them, or 
 
 
 def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
-    """Return the profile of a file of one machine; raise Impossible for several machines."""
+    """Return the profile of a file of one machine; raise Impossible for several machines.
+
+    `devices` are the disks whose values are summed, () for all disks.
+    """
     clock = sysstat.StampSequence(sysstat.Orders(0, 1, 2))
     reader = _Reader(devices, file)
     for about, one in sysstat.statistics(file):
@@ -71,7 +74,10 @@ class _Reader:
             self.cores = cores
 
     def add(self, clock: sysstat.StampSequence, keys: Mapping[str, Any]) -> None:
-        """Add the statistics of one interval."""
+        """Add the statistics of one interval: `keys` is an entry of sadf's JSON.
+
+        `clock` converts the times of a file to seconds since 1970.
+        """
         stamp = keys["timestamp"]
         seconds = clock.seconds(_stamp(stamp))
         values = {
@@ -129,7 +135,7 @@ class _Reader:
     def profile(self, *, zoned: bool) -> ResourceProfile:
         """Return the profile of all statistics that were added.
 
-        `zoned`: all stamps have a time zone, so they do not go back at the end of summer time.
+        `zoned` is True if all times have a zone, so that none goes back when summer time ends.
         """
         self._use_memory()
         notes = [] if "read_iops" in self.rows.values else [_NO_IO]

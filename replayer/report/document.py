@@ -85,12 +85,15 @@ class Table:
     is_dense: bool = False
     """True if the table has many columns of numbers: a terminal leaves little room between them."""
     is_list: bool = False
-    """True if the rows need no headings: a terminal prints them without, in two columns."""
+    """True if the rows need no headings: a terminal prints them in two columns, without headings.
+
+    Then each row has a share, a class of processes and a name.
+    """
 
 
 @dataclass(frozen=True)
 class SparkLines:
-    """A terminal's chart: each line has a label, a series of values as blocks, and a text."""
+    """A terminal's chart: each line has a label, a series of values as bars, and a text."""
 
     rows: Sequence[tuple[str, Sequence[float | None], str]]
 
@@ -113,7 +116,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart of one or more curves with a title, the titles of its axes, and a name for its id."""
+    """A chart of one or more curves; `x` and `y` are the titles of its axes.
+
+    `name` becomes the id of the chart's element on the page.
+    """
 
     name: str
     title: str
@@ -154,7 +160,10 @@ class FlameGraph:
 
 @dataclass(frozen=True)
 class RepeatSeries:
-    """The time series that was recorded during one repeat of a step."""
+    """The time series that was recorded during one repeat of a step.
+
+    `window` has the first and the last second of the measured window; None is the whole series.
+    """
 
     side: str
     run: str

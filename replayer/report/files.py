@@ -38,7 +38,8 @@ Forms = Mapping[str, Callable[[], str]]
 def add_forms(add: Callable[..., Any], what: str, **texts: str) -> None:
     """Add the options --html, --csv and --markdown; `what` names the report in their help texts.
 
-    `texts` replaces the help text of single forms.
+    `add` is the `add_argument` of a parser or of a group.  `texts` has form -> help text, such as
+    `html="..."`, for forms that need another help text.
     """
     for form in ("html", "csv", "markdown"):
         text = texts.get(form, f"write {what} as {form} (- is stdout)")
@@ -53,11 +54,12 @@ def tell(
     others: Forms | None = None,
     is_file_enough: bool = False,
 ) -> None:
-    """Print a document or its JSON, then write the files that the options ask for.
+    """Print a document, or its JSON with --json; then write the files that `args` asks for.
 
-    `others` are forms of the command that replace those of the document, or add to them.  The
-    document is not printed if a file is stdout (`-`) or, with `is_file_enough`, if there is any
-    file.
+    Their options are --html, --csv and --markdown.  `as_json` returns the JSON.  `others` has
+    form -> function that returns its text: these forms replace those of the document, or add to
+    them.  The document is not printed if a file is stdout (`-`) or, with `is_file_enough`, if there
+    is any file.  Raises Impossible if a file cannot be written.
     """
     forms: Forms = {
         "html": lambda: page_writer.page(document),
@@ -89,9 +91,10 @@ def _asked(args: argparse.Namespace, forms: Forms) -> dict[str, str]:
 
 
 def forms_of_runs(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> Forms:
-    """Return form -> a function that makes the text of the report: html, csv and markdown.
+    """Return form (html, csv, markdown) -> a function that returns the text of the report.
 
-    The report is about groups of runs.  `refused` is the reason why two groups cannot be compared.
+    The report is about the groups of runs `sides`, and about their comparison unless it is None.
+    `refused` is the reason why two groups cannot be compared.
     """
     return {
         "html": lambda: page_writer.page(runs.document(sides, comparison, refused)),

@@ -11,7 +11,10 @@ _WIDTH = "80"
 
 
 def commands(top: argparse.ArgumentParser) -> dict[str, str]:
-    """Return command -> its one-line help, without importing the commands' modules."""
+    """Return command -> its one-line help, without importing the commands' modules.
+
+    `top` is the parser of the program, which has all commands.
+    """
     return {
         choice.dest: str(choice.help)
         for action in top._actions  # noqa: SLF001 - argparse has no other way to them
@@ -21,7 +24,10 @@ def commands(top: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def page(top: argparse.ArgumentParser) -> str:
-    """Return the manual page, section 1, in roff; this imports the modules of all commands."""
+    """Return the manual page, section 1, in roff; this imports the modules of all commands.
+
+    `top` is the parser of the program, which has all commands.
+    """
     # argparse takes the width of a line from the environment.
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = _WIDTH

@@ -22,7 +22,7 @@ def sanitize(text: object) -> str:
 
 
 def short(text: object, most: int = NAME) -> str:
-    """Return text on one line; cut it if it is longer than `most`, and add its full length."""
+    """Return text on one line; cut it to `most` characters if it is longer, and add its length."""
     words = sanitize(text)
     if len(words) <= most:
         return words

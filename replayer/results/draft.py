@@ -97,7 +97,7 @@ def recover(note: Note) -> str:
     """Remove the draft that a note (a record in replayer's journal) names, and return a sentence.
 
     The sentence describes the result.  The process that wrote the draft must have ended.  Raises
-    Untrusted if the path in the note is not that of a draft of this process.
+    Untrusted if the note names a file that is not a draft of the process that wrote the note.
     """
     path = note.path_of("path", _NAME)
     named = _NAME.fullmatch(path.name)

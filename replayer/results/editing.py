@@ -21,14 +21,14 @@ from replayer.trusted_path import Folder
 def written_by(writer: str) -> int:
     """Return the pid of the process that a run's `writer` names; 0 if it does not run here.
 
-    The process may have ended, or may be one of another machine. The pid of a process in another
+    It does not if it has ended, or is one of another machine. The pid of a process in another
     container is the one that it has there.
     """
     return journal.pid_of(writer) if journal.at_work(writer) else 0
 
 
 def cut(status: str, writer: str) -> bool:
-    """Return whether a run was killed before its end.
+    """Return whether a run was killed before its end, by the `status` and `writer` in its file.
 
     This is known only of runs of the current boot of this machine; for other runs, return False.
     """
@@ -55,23 +55,27 @@ def change(path: Path, edit: Callable[[Run], Run]) -> Run:
 def claim(path: Path) -> Run:
     """Make this process the writer of a stored run; return the run in the newest format.
 
-    While this process lives, others cannot change or remove the run.  Raises NotFound and
-    Impossible as `change` does.
+    While this process lives, others cannot change or remove the run.  Raises NotFound if the file
+    is not there, Impossible if replayer did not write it, or if another process still does.
     """
     writer = journal.identity(os.getpid())
     return change(path, lambda run: run.model_copy(update={"writer": writer}))
 
 
 def check(path: Path) -> None:
-    """Raise NotFound or Impossible if `change` and `remove` would refuse this file."""
+    """Raise NotFound if a run's file is not there, Impossible if it must not be changed.
+
+    It must not if replayer did not write it, or if a process still writes it.
+    """
     with _held(path):
         pass
 
 
 def remove(path: Path) -> None:
-    """Remove a stored run.
+    """Remove the file of a stored run.
 
-    Raises NotFound and Impossible as `change` does, ReplayerError if it cannot be removed.
+    Raises NotFound if it is not there, Impossible if replayer did not write it or if a process
+    still writes it, and ReplayerError if the system refuses to remove it.
     """
     with _held(path) as folder:
         try:
@@ -82,7 +86,10 @@ def remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[Folder]:
-    """Lock a run's folder until the `with` ends; refuse a file that replayer did not write."""
+    """Lock the folder of a run's file for the `with` block, and yield that folder.
+
+    Raises NotFound or Impossible unless the file is a finished result that replayer wrote.
+    """
     try:
         folder = trusted_path.Folder(path.parent)
     except OSError as error:

@@ -361,7 +361,7 @@ def host(line: str) -> dict[str, Fact]:
 
 
 def measured(metric: str, value: float, unit: str, better: Better = Better.MORE) -> Measurement:
-    """Return a measurement; by default, a higher value is better."""
+    """Return a value of a metric as a Measurement; by default, a higher value is better."""
     return Measurement(metric=metric, value=value, unit=unit, better=better)
 
 
@@ -395,7 +395,11 @@ def step(
     latency: Mapping[str, Latency] | None = None,
     tables: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> StepResult:
-    """Return the result of a step that another tool did; `failure` is the reason if it failed."""
+    """Return the result of a step that another tool did; `failure` is the reason if it failed.
+
+    `spec` has the parameters that the tool was given, `elapsed` is the step's duration in seconds,
+    and `watched` has values over its time.
+    """
     return StepResult(
         step=tool,
         name=name,
@@ -478,7 +482,8 @@ def run(
 ) -> Run:
     """Return a run of an imported file; `index` is the number of the run in the file.
 
-    The run's id has a digest of the file's bytes, so that a second import gives the same run.
+    `specs` are the parameters of the steps of one repeat.  The run's id has a digest of the file's
+    bytes, so that a second import gives the same run.
     """
     failed = [step for step in steps if step.status is Status.FAILED]
     return Run(

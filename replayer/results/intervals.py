@@ -35,14 +35,17 @@ class IntervalRows:
     """Rows that were read from a file, in the order of the file."""
 
     ends: list[float] = field(default_factory=list)
+    """The end of each row, in seconds since 1970."""
     spans: list[float] = field(default_factory=list)
     """Seconds that each row covers; NaN where the tool does not report it."""
     values: dict[str, list[float]] = field(default_factory=dict)
+    """Name of a column of a profile -> one value for each row; NaN where the row has none."""
 
     def add(self, end: float, values: Mapping[str, float], span: float = np.nan) -> None:
-        """Add a row that ends at a stamp, in seconds since 1970, and covers `span` seconds.
+        """Add a row that ends at `end`, in seconds since 1970, and covers `span` seconds.
 
-        Raises ValueError for an implausible stamp or span, Impossible if there are too many rows.
+        `values` has column -> value.  A `span` of NaN is not known.  Raises ValueError for an
+        implausible stamp or span, Impossible if there are too many rows.
         """
         if not _OLDEST < end < _NEWEST or span <= 0:
             raise ValueError("no clock stands there")

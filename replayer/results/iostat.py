@@ -103,7 +103,7 @@ class _Reader:
 
 
 def all_reports(source: ImportSource) -> list[Report]:
-    """Return the reports of a file, up to a limit of the number of their values."""
+    """Return the reports of a file of iostat; stop after about four million values."""
     return list(reports(source, _MOST_VALUES))
 
 

@@ -68,10 +68,10 @@ def read(
 ) -> list[tuple[StoredRun, MeasuredRun]]:
     """Return (summary, run with its leading metrics) for each run of a folder, sorted by start.
 
-    A leading metric is the main result of a step.  `fact` is a key such as host.kernel.release.
-    Files that are no runs, runs whose start is not known, and copies of a run that is there already
-    are left out.  `warn` gets a sentence with the number of such files, and one with the number of
-    copies.
+    A leading metric is the main result of a step.  `fact` is the key of a fact, such as
+    host.kernel.release, whose value each MeasuredRun gets as its `fact`.  Files that are no runs,
+    runs whose start is not known, and copies of a run that is there already are left out.  `warn`
+    gets a sentence with the number of such files, and one with the number of copies.
     """
     found: dict[str, tuple[StoredRun, MeasuredRun]] = {}
     files, read = set(store.names(where)), []

@@ -161,6 +161,7 @@ class TableUse(Noun):
 
     name: str
     bytes: int = Field(ge=0)
+    """Size of the table, with its indexes and TOAST."""
     blocks_hit: NonNegativeFloat = 0
     blocks_read: NonNegativeFloat = 0
     tuples_read: NonNegativeFloat = 0
@@ -183,6 +184,7 @@ class StatementUse(Noun):
     """select, insert, update, delete or other."""
     calls: NonNegativeFloat
     share: float = Field(ge=0, le=1)
+    """Calls of this kind, divided by the calls of all kinds."""
     rows: NonNegativeFloat | None = None
     seconds: NonNegativeFloat | None = None
     blocks_hit: NonNegativeFloat | None = None
@@ -335,7 +337,8 @@ class ProfileWriter:
 def save(path: Path, profile: ResourceProfile) -> None:
     """Write a whole profile as a new file.
 
-    Raises Impossible for impossible values, and Impossible or ReplayerError as ProfileWriter does.
+    Raises Impossible for impossible values, and if the file exists or cannot be created.  Raises
+    ReplayerError if it cannot be written, such as on a full disk.
     """
     _check(str(path), profile)
     with ProfileWriter(path, profile.source) as writer:

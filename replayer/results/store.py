@@ -102,7 +102,10 @@ def folder(chosen: str | Path | None = None) -> Path:
 
 
 def identify(started: datetime, workload: str, label: str = "") -> str:
-    """Return a new run's id, such as 20261120-154500-demo-stock-3f2a: a safe file name."""
+    """Return a new run's id, such as 20261120-154500-demo-stock-3f2a: a safe file name.
+
+    It has the start in UTC, the workload, the label and random digits.
+    """
     words = (_safe(workload, 60), _safe(label, 40), secrets.token_hex(2))
     return "-".join([f"{started.astimezone(UTC):%Y%m%d-%H%M%S}", *filter(None, words)])
 

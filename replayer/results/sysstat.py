@@ -84,7 +84,7 @@ class StampSequence:
         """True as long as every stamp so far had a time zone."""
 
     def date(self, text: str) -> None:
-        """Keep the date of a heading, for later stamps that have no date."""
+        """Keep the date in `text`, such as a heading, for later stamps that have no date."""
         if (match := _DATE.search(text)) and (day := _day(match.groups(), self._order)):
             self._day = day
 
@@ -170,11 +170,11 @@ def _restarts(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def disks(names: Sequence[str], wanted: Sequence[str], file: str) -> list[str]:
-    """Return the devices to add up: the wanted ones, else all disks.
+    """Return the devices whose values are added up: those in `wanted`, else all disks of `names`.
 
     Each request must be counted once.  A partition's requests are counted at its disk, too, and
     those of a volume, a RAID or a loop device at the disks below.  So these devices are left out.
-    Raises NotFound for a wanted device that is not there.
+    Raises NotFound, with `file` as the file's name, for a wanted device that is not in `names`.
     """
     for name in wanted:
         if name not in names:

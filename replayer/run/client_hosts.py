@@ -1,8 +1,9 @@
-"""The client hosts of a step: the rate of each while it runs, and its share in the result.
+"""The client hosts of a step: each host's rate while the step runs, and its share in the result.
 
 The step gets these facts and this table:
 
-facts   cluster.start_spread_us, cluster.start_bound_us (analysis/capacity/client_hosts.py)
+facts   cluster.start_spread_us: the largest difference of the hosts' starts, in microseconds
+        cluster.start_bound_us: the greatest possible error of that, in microseconds
 tables  hosts, a row for each host of each window
 """
 
@@ -31,7 +32,7 @@ class ClientHosts:
         return bool(self._names)
 
     def heard(self, job: int, done: float) -> None:
-        """Store how many operations a job has done so far."""
+        """Store that the job with the index `job` has done `done` operations so far."""
         self._done[job] = done
 
     def note(self, seconds: float) -> str:

@@ -34,7 +34,7 @@ class Task(Protocol):
     def update(
         self, *, done: float | None = None, total: float | None = None, note: str | None = None
     ) -> None:
-        """Set the amount that is done, the total, or the words behind the bar."""
+        """Set the amount that is done, the total, or the words behind it; None changes nothing."""
         ...
 
 
@@ -44,7 +44,10 @@ class Progress(Protocol):
     def task(
         self, title: str, total: float | None = None
     ) -> contextlib.AbstractContextManager[Task]:
-        """Show and yield one line of progress, which is removed when the `with` block ends."""
+        """Show and yield one line of progress, which is removed when the `with` block ends.
+
+        `total` is the amount of all work, in any unit; None if it is not known.
+        """
         ...
 
     def say(self, text: str) -> None:
@@ -77,7 +80,7 @@ class Context:
     findings: StepRecorder = field(default_factory=StepRecorder)
     """The findings of this step; they are kept even if the step is cut short."""
     promise: TimePromise = NO_PROMISE
-    """The promised time of the run."""
+    """The promised duration of the run."""
 
     @property
     def server(self) -> Server:
@@ -120,7 +123,7 @@ class Context:
         self.progress.tell(Figures(values=tidy(values)))
 
     def account(self) -> AccountMark:
-        """Read the CPU and traffic counters of all processes now; see `interference.point`."""
+        """Return the present CPU and traffic counters of the server and of all other processes."""
         pids = interference.pids_of(self.server)
         return interference.point(self.host, pids, self.sampler.device)
 
@@ -153,10 +156,11 @@ class Context:
     ) -> Iterator[tuple[Pool, ClientHosts]]:
         """Yield the pool of processes for the sessions' jobs, and the client hosts that do them.
 
-        `awaited` is the server whose answers the jobs need. The caller records the hosts' shares
-        (`ClientHosts.record`) after a window; if the window is cut short, this method records them.
-        Use a WorkerPool instead, which never leaves this host, for work without network or with
-        memory that the jobs share.
+        `work` is called for each of the `jobs`, in `processes` processes. `window` is the name of
+        the measured time, for the table of hosts. `awaited` is the server whose answers the jobs
+        need. The caller records the hosts' shares (`ClientHosts.record`) after a window; if the
+        window is cut short, this method records them. Use a WorkerPool instead, which never leaves
+        this host, for work without network or with memory that the jobs share.
         """
         sessions = [getattr(job, "sessions", 1) for job in jobs]
         hosts = ClientHosts(self.clients, sessions, window)

@@ -51,7 +51,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class OneFact:
-    """A line for one fact of the result; `key` is the fact's key, its label, and shows its unit."""
+    """A line for one fact of the result; `key` is the fact's name, and the label of the line."""
 
     key: str
 
@@ -135,7 +135,10 @@ class ChartTrace:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart that is special to the step, in addition to the charts that every report has."""
+    """A chart that is special to the step, in addition to the charts that every report has.
+
+    `x` and `y` are the titles of the axes.
+    """
 
     name: str
     title: str
@@ -159,15 +162,17 @@ class Display(Protocol):
         ...
 
     def charts(self, sides: Sequence[Results]) -> Iterator[Chart]:
-        """Yield the step's own charts, each with the results of all sides; a display may have none.
+        """Yield the step's own charts, each with the results of all sides.
 
-        A side is one of the groups of runs that a report compares.
+        A side is one of the groups of runs that a report compares. A display may lack this
+        function.
         """
         ...
 
     def sections(self, result: StepResult, *, most: int, width: int) -> Iterator[Part]:
-        """Yield parts for a page, where tables have up to `most` rows; a display may have none.
+        """Yield more parts of a report, for a page in a browser, which has room for them.
 
-        A text is cut to `width` characters.
+        Tables have at most `most` rows, and a text is cut to `width` characters. A display may lack
+        this function.
         """
         ...

@@ -40,17 +40,17 @@ class ProbeSpec(StepSpec):
     """The keys that every probe has; each probe's Spec adds its own."""
 
     probe: str
-    """Its name, as in `replayer list probes`."""
+    """The name of the probe, as in `replayer list probes`."""
     clients: int = Field(default=1, ge=1, le=_MOST_CLIENTS)
     """Independent clients that start at a common instant, each with its own files."""
     cross_check: bool = False
-    """Run the tool that people use for this on the same file, in turn with replayer."""
+    """Also run the usual tool for this measurement on the same file, in turn with replayer."""
     device: str = ""
-    """A raw block device to work on instead of files; only reading needs nothing more."""
+    """A raw block device to work on instead of files; to write on it, give its serial number."""
     i_will_lose_data: str = ""
-    """The device's serial number, which allows to write on it."""
+    """The serial number of `device`, which allows to write on that device."""
     seed: Count = 1
-    """The same seed visits the same blocks in the same order."""
+    """Seed of the random order: the same seed visits the same blocks in the same order."""
 
     @model_validator(mode="after")
     def _only_a_device_is_lost(self) -> Self:
@@ -95,7 +95,12 @@ class ProbeContext:
         filled: bool = True,
         direct: bool = True,
     ) -> list[IoTarget]:
-        """Make and return the files of each client, or return the device that the user named."""
+        """Make `count` files of `bytes_each` bytes for each client; return one target per client.
+
+        If the user named a raw device, nothing is made, and that device is every client's target.
+        `block_size` is in bytes. If `filled`, the files have data that cannot be compressed, or
+        else they are empty. If `direct`, they are read and written with O_DIRECT where that works.
+        """
         if self.spec.device:
             return [self._device(block_size)] * self.spec.clients
         whole = count * bytes_each * self.spec.clients
@@ -127,14 +132,18 @@ class ProbeContext:
         return f"{mount.type} {mount.source}" if mount else "unknown"
 
     def writable(self, *, writes: bool) -> None:
-        """Raise Impossible if the probe writes, and the named device must not be written."""
+        """Raise Impossible if the probe writes on a raw device, and must not.
+
+        It may write there only with a single client, on an empty and unused device whose serial
+        number the user gave. `writes` is True if the probe writes.
+        """
         if self.spec.device and writes:
             if self.spec.clients > 1:
                 raise Impossible("only one client can write on a raw device")
             devices.may_write(self.spec.device, self.spec.i_will_lose_data)
 
     def drop(self, targets: Sequence[IoTarget]) -> None:
-        """Drop the pages of all files from the page cache, except those not yet written to disk."""
+        """Drop the targets' files from the page cache, except pages not yet written to disk."""
         for target in targets:
             for path in target.paths:
                 fd = os.open(path, os.O_RDONLY)
@@ -144,7 +153,10 @@ class ProbeContext:
                     os.close(fd)
 
     def run_io(self, title: str, jobs: Sequence[IoJob], targets: Sequence[IoTarget]) -> IoRun:
-        """Run jobs of reads and writes with a progress bar; return and record their results."""
+        """Run jobs of reads and writes with a progress bar; return and record their results.
+
+        `targets` has the files of each client; every client does all of the `jobs`.
+        """
         marks: list[int] = []
         jobs = [_adapted(job, targets[0]) for job in jobs]
         if any(job.writes for job in jobs):
@@ -350,8 +362,9 @@ class ProbeContext:
     ) -> None:
         """Measure with replayer and with another tool in turn, `rounds` times; compare both.
 
-        `ours` and `theirs` each make one measurement, in `unit`. The medians and their ratio are
-        added to the table `cross_check`. If the tool is not installed, only a note is added.
+        `ours` and `theirs` each make one measurement of `what`, in `unit`; `program` is the other
+        tool. The medians and their ratio are added to the table `cross_check`. If the tool is not
+        installed, only a note is added.
         """
         if reference_tools.installed(program) is None:
             self.findings.note(f"cross-check skipped: {program} is not installed")
@@ -369,7 +382,10 @@ class ProbeContext:
     def compared(
         self, what: str, program: str, unit: str, mine: Sequence[float], other: Sequence[float]
     ) -> None:
-        """Add a row to the table `cross_check`: replayer's median, the tool's, and their ratio."""
+        """Add a row to the table `cross_check`: replayer's median, the tool's, and their ratio.
+
+        `mine` are replayer's measurements and `other` those of the tool `program`, in `unit`.
+        """
         self.findings.row(
             "cross_check",
             what=what,
@@ -385,8 +401,8 @@ class ProbeContext:
 def _idle(sampler: Sampler, begin_ns: int, end_ns: int) -> float | None:
     """Return the idle share of the processors' time between two times, from 0 to 1.
 
-    Time of waiting for I/O counts as idle. The times are of the sampler's clock. Returns None if
-    the share is not known.
+    Time of waiting for I/O counts as idle. The times are in ns of the sampler's clock. Returns None
+    if the share is not known.
     """
     series = sampler.series(begin_ns, end_ns)
     idle = [series.columns.get(f"cpu.%{state}", ()) for state in ("idle", "iowait")]

@@ -14,7 +14,7 @@ from replayer.model import Run, Status
 from replayer.results import editing, store
 
 Tell = Callable[[Run, Path | None], None]
-"""Prints what a run measured, and the path of its file."""
+"""Prints what a run measured, and the path of its result file (None if it has none)."""
 
 
 class ResultWriter:
@@ -27,7 +27,7 @@ class ResultWriter:
         *,
         worded: Callable[[Run], Run] = lambda run: run,
     ) -> None:
-        """Store a new run in a folder, or continue the stored run `goes_on`.
+        """Store a new run in the folder `where`, or resume the run in the result file `goes_on`.
 
         `worded` is called with each Run before it is stored; it adds the headline in words.
         """
@@ -41,7 +41,8 @@ class ResultWriter:
     def keep(self, run: Run, say: Callable[[str], None]) -> None:
         """Store the Run in its file; after a first failed write, use a new file in another folder.
 
-        Raises ReplayerError if that fails too, or if another process writes this run.
+        `say` is called with a sentence that names the new file. Raises ReplayerError if the new
+        file cannot be written either, or if another process writes this run.
         """
         # While the run grows, its file names the process that writes it.
         writer = journal.identity(os.getpid()) if run.status is Status.RUNNING else ""

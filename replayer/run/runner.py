@@ -54,7 +54,7 @@ class RunRequest:
     enough: Callable[[Run], bool] | None = None
     """Returns True if the findings so far make the remaining steps needless."""
     promise: TimePromise = NO_PROMISE
-    """The promised time of the run."""
+    """The promised duration of the run."""
     host: Host = field(default_factory=Host)
     resumed: Run | None = None
     """The cut run that is resumed; None for a new one."""

@@ -1,7 +1,7 @@
 """The link between the runner and the active collectors, which watch the server or the kernel.
 
-No step knows a collector. A step only reports its measured window (`findings.window`), and the
-recordings of that time are added to its findings.
+An active collector, such as perf, runs while a step runs. The step has no code for that: it only
+stores its measured window in its findings. The recordings of that window are added there.
 """
 
 import contextlib
@@ -26,15 +26,18 @@ from replayer.watch.active_collectors import Recordings
 from replayer.watch.sampler import columns_of
 
 _AT_ONCE = 1.0
-"""An error within these seconds means a lost connection; a later one means a slow server."""
+"""A query that fails within so many seconds had lost its connection, and is tried once more.
+
+A query that fails later had a slow server."""
 
 
 def recordings(
     names: Sequence[str], host: Host, device: str | None, server: Server | None
 ) -> Recordings:
-    """Return the recordings that the named collectors make during one step.
+    """Return a context manager in whose `with` block the collectors in `names` record one step.
 
-    They begin with their `with` block. `device` is the disk that the step uses.
+    `device` is the name of the disk that the step uses, None if it is not known. `server` is None
+    in a run without a database.
     """
     watchers: set[int] = set()
 
@@ -60,9 +63,9 @@ def recordings(
 
 
 def keep(findings: StepRecorder, watched: Recordings) -> None:
-    """Add the recordings of the collectors to a step's findings, and the CPU time that they cost.
+    """Add what the collectors recorded to a step's findings, and the CPU seconds that each used.
 
-    Recordings are added only if the step has a measured window.
+    Recordings, and the account made of them, are added only if the step has a measured window.
     """
     findings.costs |= {name: round(cost, 6) for name, cost in sorted(watched.costs.items())}
     if findings.window is None:
@@ -95,22 +98,23 @@ def _add(findings: StepRecorder, window: MeasuredWindow, name: str, seen: Window
 class _Asking:
     """A collector's connection to the server, which executes the engine's SQL files by their names.
 
-    It is made at the first query, and made again if it was lost.
+    The connection is opened at the first query, and opened again if it was lost.
     """
 
     def __init__(self, server: Server, watchers: set[int]) -> None:
-        """Take the server, and the set that holds the ids of the collectors' connections."""
+        """Take the server, and a set that contains this connection's id while it is open."""
         self._server = server
         self._watchers = watchers
         self._database: Database | None = None
         self._statements: dict[str, Sequence[str]] = {}
-        """Verb -> its statements, kept because finding them takes longer than most of them run."""
+        """Verb (name of an SQL file) -> its statements, kept because finding them takes long."""
         self._closed = False
 
     def __call__(self, name: str) -> Sequence[Mapping[str, Any]]:
         """Execute an SQL file of the engine by its name (a verb), and return its rows.
 
-        If the connection was lost, try once more on a new one.
+        If the connection was lost, try once more on a new one. Raises Skip if the engine has no
+        such file, and ReplayerError if the server does not answer or `close` was called.
         """
         before, began = self._database, time.monotonic()
         try:

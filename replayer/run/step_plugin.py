@@ -70,7 +70,7 @@ class Step(Protocol):
         return True
 
     def measures_machine(self, spec: Any) -> bool:  # noqa: ARG002
-        """Return whether another run on this machine at that time would change the step's numbers.
+        """Return whether another run on this machine at the same time changes the step's numbers.
 
         The other run may use another database of the same server.
         """
@@ -88,7 +88,10 @@ class Step(Protocol):
         return False
 
     def footprint(self, spec: Any, block_size: int) -> Footprint | None:  # noqa: ARG002
-        """Return the sizes of the step's data, for `replayer check`; None if it makes no data."""
+        """Return the sizes of the step's data, for `replayer check`; None if it makes no data.
+
+        `block_size` is that of the database, in bytes.
+        """
         return None
 
 

@@ -54,7 +54,11 @@ class MeasuredWindow:
 
 @dataclass
 class StepRecorder:
-    """The findings of a step so far (all that it measured); `outcome` returns them for a result."""
+    """The findings of a step so far (all that it measured); `outcome` returns them for a result.
+
+    `tables` is name -> rows. `printed` is name -> lines that the report prints unchanged. `writes`
+    is True if the step wrote to the storage. `costs` is collector -> CPU seconds that it used.
+    """
 
     measurements: list[Measurement] = field(default_factory=list)
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from replayer.units import show_size
 
 _HIDDEN = "***"
 _LOG_BYTES = 1 << 20
-"""The most bytes of a log's end that are taken."""
+"""The most bytes that are taken from the end of a server's log."""
 _LEAST_SECRET = 4
 _URL = re.compile(r"(?<=://)([^\s:/@\"']*):[^\s\"']+(?=@)")
 """The password in a URL with a user: in `postgresql://app:secret@db` it is `secret`."""
@@ -30,9 +30,9 @@ _ASSIGNED = re.compile(
     rf"(?i)\b([\w.-]{{0,30}}(?:{_NAMES})[\w.-]{{0,30}})"
     r"([\"']?\s*(?:=|:|\bis\b|\bto\b)\s*)(\"[^\"]*\"|'(?:[^']|'')*'|[^\s,;)}\]]+)"
 )
-"""A word that names a secret, a sign between, and the secret.
+"""A word that names a secret, then `=`, `:`, "is" or "to", then the secret.
 
-A name has a largest length, so that a log with a long word is not slow to search."""
+The word has a largest length, so that a log with a long word is not slow to search."""
 _OPTION = re.compile(rf"(?i)(--[\w-]{{0,30}}(?:{_NAMES})[\w-]{{0,30}}\s+)(?!-)\S+")
 _PLAIN_JSON = re.compile(r"-?\d|true|false|null|[\[{]")
 _IDENTIFIED = re.compile(
@@ -58,7 +58,10 @@ class SupportBundle:
         self.texts[name] = without_secrets(text)
 
     def add_run(self, path: Path) -> None:
-        """Add a result file; raise Impossible for any other file."""
+        """Add the result file at `path`, with only the kind of each statement that a replay ran.
+
+        Raises Impossible for a file that is not a result.
+        """
         run = store.load(path)
         # Statements are normalised, but their names may be private; sums stay.
         steps = tuple(
@@ -85,7 +88,7 @@ class SupportBundle:
         self.add("versions.txt", "".join(f"{line}\n" for line in lines))
 
     def add_checks(self, case: preflight.Case) -> None:
-        """Add what `replayer check --json` finds about this machine."""
+        """Make the checks of `replayer check` on a machine, and add their results as JSON."""
         try:
             lines = [line._asdict() for line in preflight.lines(case)]
             facts = {name: value for name, value in case.facts.items() if name != "kernel.cmdline"}
@@ -94,7 +97,7 @@ class SupportBundle:
         self.add("check.json", json.dumps({"lines": lines, "facts": facts}, indent=1, default=str))
 
     def add_logs(self) -> None:
-        """Add the last part of each log of the servers that replayer started here."""
+        """Add the last MiB of each log of the servers that replayer started here."""
         for path in sorted((journal.home() / "data").glob("*/server.log")):
             try:
                 with path.open("rb") as file:

@@ -22,7 +22,10 @@ class TimePromise:
     """The promised duration of a run in seconds, and a clock that starts when the run begins."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Promise that the run takes `seconds`; infinity means no promise, which is always kept."""
+        """Promise that the run takes `seconds`; infinity means no promise, which is always kept.
+
+        `clock` returns the present time in seconds.
+        """
         self._clock = clock
         self._began = clock()
         self._seconds = seconds

@@ -74,14 +74,17 @@ class DataFolder:
             return None
 
     def replayers(self) -> bool:
-        """Return whether the folder has replayer's marker, and no other user can have made it."""
+        """Return whether the folder has replayer's marker, which no other user can have written."""
         try:
             return self.marker() is not None
         except Impossible:
             return False
 
     def write(self, marker: Marker) -> Marker:
-        """Write the marker file completely or not at all; return the marker."""
+        """Write the marker file completely or not at all; return the marker.
+
+        Raises Impossible if the folder cannot be written.
+        """
         try:
             with self._own() as folder:
                 folder.replace(_MARKER, json.dumps(asdict(marker)))

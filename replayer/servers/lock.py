@@ -307,7 +307,7 @@ def _place() -> str:
 
 
 def _start(pid: int) -> int | None:
-    """Return a process's start time in ticks since the boot; -1 if it has ended.
+    """Return a process's start time in clock ticks since the boot; -1 if it has ended.
 
     Returns None for a process that cannot be seen.
     """

@@ -58,7 +58,7 @@ def asking(chosen: Engine, url: URL) -> Iterator[Database]:
 
 
 def statement(database: Database, name: str, value: str | None) -> str:
-    """Return the statement that sets a setting; the value None resets it."""
+    """Return the SQL statement that sets the setting `name`; the value None resets it."""
     return str(database.value(_SET, name=name, value=value))
 
 
@@ -68,9 +68,10 @@ def applied(
 ) -> Iterator[None]:
     """Set the logging settings `changes` (name -> value) for as long as the `with` block runs.
 
-    At the end, the earlier values are restored.  If that fails, the last argument is called with a
-    message, and the error is raised.  Raises Impossible if another replayer records statements on
-    the server, or if the user lacks the right; then all settings are as before.
+    At the end, the earlier values are restored.  If that fails, the function that is the last
+    argument gets a message for the user, and the error is raised.  Raises Impossible if another
+    replayer records statements on the server, or if the user lacks the right; then all settings are
+    as before.
     """
     _refuse_another(url)
     with asking(chosen, url) as database:

@@ -50,8 +50,8 @@ class Programs:
 def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
     """Return the server's programs, as [server] of engine.toml describes them.
 
-    They are searched in `bindir` only, if that is given.  Raises Impossible if there are none, they
-    cannot run here, or they are too old.
+    They are searched in `bindir` only, if that is given.  `title` names the engine in messages.
+    Raises Impossible if there are none, they cannot run here, or they are too old.
     """
     user = server_user(keys.users)
     if keys.guest:
@@ -215,7 +215,10 @@ def _may(user: User | None, right: str, path: Path) -> bool:
 
 
 def folders(keys: ServerSpec, bindir: Path | None) -> Iterator[Path]:
-    """Yield the folders that may have a server's programs, the first choice first."""
+    """Yield the folders that may have a server's programs, the first choice first.
+
+    If `bindir` is given, only that folder is yielded.
+    """
     if bindir is not None:
         yield bindir.absolute()
         return
@@ -340,7 +343,7 @@ def _copied(name: str, parts: list[Path]) -> Path:
 
 
 def _open_up(folder: Path) -> None:
-    """Make a copy readable for all users, independent of the umask."""
+    """Make everything in a folder readable for all users, independent of the umask."""
     for path in folder.rglob("*"):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
@@ -349,7 +352,7 @@ def _open_up(folder: Path) -> None:
 
 
 def _digest(parts: list[Path]) -> str:
-    """Return a fingerprint of the files' paths, sizes and modification times."""
+    """Return a hash of the paths, sizes and modification times of all files in these folders."""
     seen = hashlib.sha256()
     for part in parts:
         for path in sorted(part.rglob("*")):

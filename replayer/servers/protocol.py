@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NoFiles(NamedTuple):
-    """The reason for which the server's files cannot be reached, and advice."""
+    """The reason for which the server's files cannot be reached (`why`), and advice (`todo`)."""
 
     why: str
     todo: str
@@ -60,7 +60,7 @@ class Server(Protocol):
     def start(self) -> URL:
         """Start the server if it is stopped, and return the URL of its database.
 
-        A server that still runs with overrides whose `with` block has ended is restarted.
+        A server that still runs with the settings of an ended `settings` block is restarted.
         """
         ...
 
@@ -71,10 +71,10 @@ class Server(Protocol):
     def settings(self, overrides: Mapping[str, str]) -> AbstractContextManager[URL]:
         """Run the server with these settings on top of its base settings, for the `with` block.
 
-        A server that runs with other settings is restarted.  At the end, also after an error, the
-        overrides no longer apply: the next use of the server restarts it with the earlier settings.
-        Raises Impossible for a setting that the server refuses, Skip if the server is not
-        replayer's.
+        The block gets the URL of the server's database.  A server that runs with other settings is
+        restarted.  At the end, also after an error, the overrides no longer apply: the next use of
+        the server restarts it with the earlier settings.  Raises Impossible for a setting that the
+        server refuses, Skip if the server is a remote one.
         """
         ...
 
@@ -94,7 +94,7 @@ class Server(Protocol):
         ...
 
     def explain_missing_files(self) -> NoFiles:
-        """Return the reason for which there is no data directory, and advice."""
+        """Return the reason for which `data_directory` returns None, and advice for the user."""
         ...
 
     def pids(self) -> list[int]:

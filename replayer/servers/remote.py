@@ -115,7 +115,10 @@ class Remote:
         return processes.cpu_seconds(self._family(self._found(), ended=True))
 
     def locate(self, database: Database) -> None:
-        """Find out where the server's data is, over the open connection `database`."""
+        """Find out where the server's data is, over the open connection `database`.
+
+        The result is kept for `data_directory` and `pids`.
+        """
         self._found(database)
 
     def identify(self, database: Database) -> None:
@@ -340,7 +343,9 @@ def emptying(
     """Yield a connection to the database that contains replayer's objects, to remove them.
 
     The lock keeps other replayers out meanwhile.  Nothing is created.  Yields None, without a lock,
-    if the server has no list of objects that replayer made.  Raises Impossible as `connected` does.
+    if the server has no list of objects that replayer made.  `ask` shows a question and returns a
+    password; None if no user can be asked.  Raises Impossible if the server cannot be reached, is
+    too old, or is in use by another replayer.
     """
     with _identified(engine, text, ask=ask, begin=True) as database:
         engine, url = database.engine, database.url
@@ -367,7 +372,8 @@ def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None
     """Return the special rights that replayer's SQL for this engine needs, for the user in the URL.
 
     Each row has `verb` (the SQL file), `what` the right is for, `allowed`, and `grants`: how to get
-    the right.  Nothing is created or changed.  Raises Impossible as `connected` does.
+    the right.  Nothing is created or changed.  `ask` shows a question and returns a password; None
+    if no user can be asked.  Raises Impossible if the server cannot be reached or is too old.
     """
     with _identified(engine, text, ask=ask) as database:
         try:
@@ -385,17 +391,19 @@ def identified(
 ) -> tuple[Engine, URL]:
     """Return a server's engine with the server's major version, and its URL with the password.
 
-    Nothing is created or changed; `query` is added to the URL. Raises Impossible as `connected`
-    does.
+    Nothing is created or changed; `query` has parameters that are added to the URL.  `ask` shows a
+    question and returns a password; None if no user can be asked.  Raises Impossible if the server
+    cannot be reached or is too old.
     """
     with _identified(engine, text, ask=ask, query=query) as database:
         return database.engine, database.url
 
 
 def located(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> Remote:
-    """Return the server at a URL, and whether its data is on this machine; nothing is locked.
+    """Return the server at a URL, after it was checked whether its data is on this machine.
 
-    Nothing is created or changed. Raises Impossible as `connected` does.
+    Nothing is locked, created or changed.  `ask` shows a question and returns a password; None if
+    no user can be asked.  Raises Impossible if the server cannot be reached or is too old.
     """
     with _identified(engine, text, ask=ask) as database:
         server = Remote(database.engine, database.url)

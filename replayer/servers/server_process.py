@@ -29,7 +29,7 @@ _NOTICE = 1.0
 
 
 class ServerProcess:
-    """The processes of a private server: the main process and its children, or none."""
+    """The processes of a private server: the main one and its children; none if it is stopped."""
 
     def __init__(
         self, engine: Engine, installed: Installation, socket: ServerSocket, log: ServerLog

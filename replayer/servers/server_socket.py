@@ -36,7 +36,7 @@ class ServerSocket:
         """The wire and the connection by which the watchdog asks the server."""
 
     def make(self) -> None:
-        """Make the folder for the socket, unless it was made before."""
+        """Make the private folder for the socket, unless it was made before."""
         if self.folder is None:
             # A signal is handled only when both are stored where `close` finds them.
             with signals.shield():

@@ -24,7 +24,8 @@ def refuse_mistyped(
     """Raise NotFound for a name that is similar, but not equal, to the name of a setting.
 
     Any other name passes: the server itself refuses unknown names when it starts.  Upper and lower
-    case are equal.  `user` is the user that runs the program which lists the settings.
+    case are equal.  The server's program in `folder`, which lists the settings, is run as `user`.
+    `title` names the engine in the message.
     """
     names = [name.lower() for name in names if "." not in name]
     if not names:
@@ -43,11 +44,11 @@ def _begins_one(name: str, known: Iterable[str]) -> bool:
 def refuse_mistyped_before(
     title: str, keys: ServerSpec, bindir: Path | None, names: Iterable[str]
 ) -> None:
-    """Raise NotFound for a mistyped name as `refuse_mistyped` does, but at an earlier time.
+    """Raise NotFound for a mistyped name of a setting, before the server's programs are copied.
 
-    The server's programs may have to be copied to a place that the server's user can reach.  This
-    check comes before that: it uses the first installed programs that need no copy.  If there are
-    none, it does nothing.
+    The programs may have to be copied to a place that the server's user can reach.  For this early
+    check, the first installed programs that need no copy list the settings.  If there are none, it
+    does nothing.  Only programs in `bindir` are used, if that is given.
     """
     user = programs.server_user(keys.users)
     for folder in programs.folders(keys, bindir):

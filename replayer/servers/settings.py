@@ -106,10 +106,10 @@ def text(keys: ServerSpec, settings: Mapping[str, str]) -> str:
 
 
 def named_in(lines: list[str], names: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first setting, of those in `names`, that one of a server's messages mentions.
+    """Return the first of the settings in `names` that a server's messages mention.
 
-    `lines` are the messages.  Returns the setting's name and that message; None if no message
-    mentions any of the settings.
+    `names` is name -> value, and `lines` are the messages.  Returns the setting's name and
+    the message that mentions it; None if no message mentions any of the settings.
     """
     for name in names:
         for line in lines:

@@ -44,7 +44,11 @@ _RELEASE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An installed server: [server] of its engine.toml, and its data, programs and user."""
+    """An installed server: [server] of its engine.toml, and its data, programs and user.
+
+    `data` is its data directory, `bindir` the folder of its programs.  It runs as `user`; None
+    means the user who runs replayer.
+    """
 
     keys: ServerSpec
     data: Path
@@ -57,7 +61,7 @@ class Installation:
         return self.data / self.keys.pid_file
 
     def processes(self) -> list[int]:
-        """Return the living processes that serve, make or repair this data directory."""
+        """Return the ids of living processes that serve, make or repair this data directory."""
         return processes.serving(self.data, self.bindir, self.user, programs.word_of(self.keys))
 
     def arguments(self, command: Sequence[str]) -> list[str]:
@@ -70,7 +74,10 @@ class Installation:
         return {name: value.format(**words) for name, value in self.keys.environment.items()}
 
     def run(self, command: Sequence[str], timeout: float = PATIENCE + 30) -> None:
-        """Run a command of engine.toml as the server's user, and wait until it ends."""
+        """Run a command of engine.toml as the server's user, and wait until it ends.
+
+        Raises ReplayerError if it fails or takes longer than `timeout` seconds.
+        """
         shell.run(
             self.arguments(command),
             user=self.user,

@@ -32,7 +32,7 @@ _LIMIT = 108
 
 
 def make(keys: ServerSpec, server: Programs) -> tuple[Path, Note]:
-    """Make the folder, give it to the server's user, and record it in the journal.
+    """Make a folder for a server's socket, give it to the server's user, and record it.
 
     Returns its path and the journal's note, with which a later replayer removes it after a kill.
     Raises Impossible if it cannot be made at any place, with the reason for each place.
@@ -60,9 +60,9 @@ def make(keys: ServerSpec, server: Programs) -> tuple[Path, Note]:
 
 
 def empty(path: Path) -> None:
-    """Remove all files that a server left in the folder.
+    """Remove all files that a server left in the folder of its socket.
 
-    Raises ReplayerError if it is not a folder any more: the server's user may have moved it.
+    Raises ReplayerError if `path` is not a folder any more: the server's user may have moved it.
     """
     try:
         _empty(path)
@@ -71,7 +71,10 @@ def empty(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove the folder with all its files; ignore errors, such as a folder that is gone."""
+    """Remove the folder of a server's socket with all its files; ignore errors.
+
+    A folder that is already gone is such an error.
+    """
     with contextlib.suppress(OSError, Impossible):
         _empty(path)
         with trusted_path.steady(path.parent, _WHAT) as parent:
@@ -89,7 +92,7 @@ NOTES = frozenset({"socket"})
 
 
 def recover(note: Note) -> str:
-    """Remove the folder that a killed replayer left, and return a short message on that.
+    """Remove the socket's folder that a killed replayer left; return a short message on that.
 
     Raises Untrusted, and removes nothing, if the path of the note is not a folder of sockets.
     """

@@ -175,7 +175,10 @@ def _with(
     supplies: Mapping[str, Supply],
     disk: DiskOffer | None,
 ) -> MachineOffer:
-    """Return the machine `before`, with the supplies, disk and price of one more row added."""
+    """Return the machine `before`, with the supplies, disk and price of one more row added.
+
+    If `before` is None, a new machine `name` is returned.
+    """
     price = row.numbers.get("price_month")
     if price is None and "price_hour" in row.numbers:
         price = row.numbers["price_hour"] * HOURS_A_MONTH

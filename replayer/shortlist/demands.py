@@ -33,7 +33,11 @@ ESSENTIAL = ("cpu", "memory", "iops")
 
 
 class DemandOptions(NamedTuple):
-    """The margin that a machine must have, and the windows of the requirement."""
+    """The margin that a machine must have, and the busiest windows that it must sustain.
+
+    Loads are multiplied by `growth` and by 1 + `headroom`.  Of all windows of `window` seconds, the
+    one at the percentile `percentile` is required: 100 is the busiest window.
+    """
 
     growth: float = 1.0
     headroom: float = 0.0
@@ -42,7 +46,7 @@ class DemandOptions(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The required amount of one resource."""
+    """The required amount of one resource; `arithmetic` is its calculation in words."""
 
     name: str
     title: str
@@ -55,7 +59,7 @@ class Demand(NamedTuple):
 
 
 class Demands(NamedTuple):
-    """The needs of databases that share one machine."""
+    """The needs of databases that share one machine; `rows` is name of a resource -> demand."""
 
     rows: Mapping[str, Demand]
     exact: tuple[Requirement, ResourceProfile] | None
@@ -73,7 +77,7 @@ class Demands(NamedTuple):
 def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Demands:
     """Return the demands of the databases of all profiles together; `profiles` is name -> profile.
 
-    Raise Impossible for the same reasons as `requirement.of`.
+    Raise Impossible for options out of range, and for a profile without load.
     """
     alone = {name: _required(one, asked) for name, one in profiles.items()}
     together, notes = _together(profiles)

@@ -68,7 +68,7 @@ class MachineChoice(Noun):
     first: str
     """Title of the limiting resource; "" if nothing is known."""
     multiple: float | None
-    """The multiple of that resource."""
+    """The amount of that resource here, divided by the required amount; None if not known."""
     price_month: float | None
     margins: tuple[Margin, ...]
 

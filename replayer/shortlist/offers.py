@@ -48,7 +48,7 @@ class MachineOffer(Noun):
 
     name: str
     supplies: Mapping[str, Supply] = {}
-    """As of a DiskOffer; its `iops` and `mbps` are limits of the machine for all disks together."""
+    """Name of a resource -> how much the machine has; `iops` and `mbps` are for all its disks."""
     disks: tuple[DiskOffer, ...] = ()
     needs_disk: bool = False
     """True if a disk must be named too: the machine's limits of disks are not the only ones."""

@@ -25,7 +25,10 @@ _MOST_BYTES = 64 << 20
 
 
 class DemandRow(Noun):
-    """The required amount of one resource, as a shortlist's file stores it."""
+    """The required amount of one resource, as a shortlist's file stores it.
+
+    `least` is the lower bound of the amount; it is the same as `required` if that is exact.
+    """
 
     resource: str
     title: str
@@ -36,7 +39,11 @@ class DemandRow(Noun):
 
 
 class Shortlist(Noun):
-    """Machines of a catalogue, compared with the needs of one or more databases."""
+    """Machines of a catalogue, compared with the needs of one or more databases.
+
+    `growth` (a factor), `headroom` (a share), `percentile` and `window` (seconds) are the options
+    with which the needs were computed.
+    """
 
     shortlist: int = 1
     """The format of the file."""
@@ -114,6 +121,7 @@ def draw_up(
 ) -> Shortlist:
     """Return the shortlist of a catalogue; `profiles` and `catalogues` are names of files.
 
+    `speeds` is machine -> metric -> speed of its processors or memory, as measured by probes.
     Raise Impossible if the catalogue has no machine.
     """
     candidates = matching.rank(catalogue, demands, speeds)

@@ -81,7 +81,11 @@ def _ordered(kind: str, iops: float, mib: float | None) -> Mapping[str, Supply]:
 
 
 def parse_disk(text: str) -> DiskOffer:
-    """Return the disk of an option, as `gp3:500G,6000,250`; raise Impossible for other text."""
+    """Return the disk that a text such as `gp3:500G,6000,250` describes: an Amazon EBS volume.
+
+    The parts are kind, size, and the ordered IOPS and MiB a second.  Raise Impossible for any other
+    text.
+    """
     match = _ORDER.fullmatch(text.strip())
     if match is None:
         raise Impossible(

@@ -1,1 +1,1 @@
-"""Sizing: from the profile of a source to a requirement, and to the verdict on a machine."""
+"""Sizing: from a server's profile or capture to a requirement, and to a verdict on a machine."""

@@ -1,4 +1,4 @@
-"""The candidate machine: facts that are read before the sizing does anything on it."""
+"""The candidate machine, which a sizing tests: facts that are read before the sizing begins."""
 
 import os
 from pathlib import Path
@@ -23,8 +23,9 @@ def seen(
 
     `named` is an engine, the URL of a server, or "" for the default engine.  With a URL, also one
     from the environment, memory, disk and processors are None: the server may be on another host.
-    Raises NotFound or Impossible for an engine that does not exist, or for a folder that cannot be
-    used.
+    `bindir` is the folder of the server's programs and `data_dir` that of its data; None means the
+    usual ones.  Raises NotFound or Impossible for an engine that does not exist, or for a folder
+    that cannot be used.
     """
     url = named if "://" in named else environment.url(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
@@ -52,7 +53,7 @@ def _cores(host: Host) -> float:
 
 
 def probed(run: Run) -> dict[str, float]:
-    """Return the values that the probes of processors and memory measured in a run, by metric."""
+    """Return metric -> value, as the probes of processors and memory measured them in a run."""
     return {
         one.metric: one.value
         for step in run.steps
@@ -65,7 +66,7 @@ def probed(run: Run) -> dict[str, float]:
 def busy(run: Run) -> str:
     """Return a sentence if other work may have disturbed a run's probes of processors, else "".
 
-    It may have disturbed them if the load average was high before the run.
+    It may have if the load average before the run was above half the number of processors.
     """
     load, threads = run.host.get("host.load1"), run.host.get("cpu.threads")
     if not isinstance(load, int | float) or not isinstance(threads, int):

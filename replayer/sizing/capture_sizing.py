@@ -117,7 +117,10 @@ class CaptureRequirement(Noun):
 
 @dataclass(frozen=True, slots=True)
 class SpeedOptions:
-    """The user's options of a sizing by a capture."""
+    """The user's options of a sizing by a capture; `window` and `hold` are in seconds.
+
+    `growth` is a factor, and `headroom` a share: 0.3 is 30 %.
+    """
 
     growth: float = 1.0
     headroom: float = 0.0
@@ -130,7 +133,7 @@ class SpeedOptions:
 
 
 def planned(file: str, options: SpeedOptions) -> tuple[CaptureRequirement, Workload]:
-    """Return the requirement that a capture makes, and the workload that begins the search.
+    """Return the requirement of the capture in `file`, and the workload that begins the search.
 
     Raise Impossible for a file that is not a capture, or has too little in it.
     """
@@ -175,7 +178,7 @@ def planned(file: str, options: SpeedOptions) -> tuple[CaptureRequirement, Workl
 
 
 def _statements(reader: ArchiveReader, database: str) -> Iterator[ActionColumns]:
-    """Yield the statements of a capture: all, or only those of one database's sessions."""
+    """Yield the statements of a capture, those of one `database` only, or all of them for ""."""
     if not database:
         for columns in reader.columns():
             yield columns[np.flatnonzero(columns.statement >= 0)]
@@ -189,7 +192,7 @@ def _statements(reader: ArchiveReader, database: str) -> Iterator[ActionColumns]
 
 
 def _starts(reader: ArchiveReader, database: str) -> Integers:
-    """Return how many statements start in each second of a capture."""
+    """Return how many statements of a `database` ("" for all) start in each second of a capture."""
     length = reader.summary.span_ns // _SECOND + 1
     counts = np.zeros(length, np.int64)
     for columns in _statements(reader, database):
@@ -199,7 +202,10 @@ def _starts(reader: ArchiveReader, database: str) -> Integers:
 
 
 def _p99(reader: ArchiveReader, database: str, begin: float, window: float) -> float | None:
-    """Return the p99 in seconds of the durations in a window; None where they are not logged."""
+    """Return the p99, in seconds, of the logged durations of statements in a part of a capture.
+
+    The part begins at second `begin` and lasts `window` seconds.  Return None without durations.
+    """
     least, most = begin * _SECOND, (begin + window) * _SECOND
     took = [np.zeros(0, np.int64)]
     for columns in _statements(reader, database):
@@ -216,7 +222,10 @@ def _objective(took: float) -> str:
 
 
 def _busiest(counts: Integers, window: float) -> tuple[float, int]:
-    """Return where the window with the most statements begins, in seconds, and how many it has."""
+    """Return (second at which the window of `window` seconds with most statements begins, number).
+
+    `counts` is the number of statements in each second of the capture.
+    """
     length = min(len(counts), max(1, math.ceil(window)))
     sums = np.convolve(counts, np.ones(length, np.int64), "valid")
     first = int(np.argmax(sums))
@@ -224,7 +233,10 @@ def _busiest(counts: Integers, window: float) -> tuple[float, int]:
 
 
 def _held_part(speed: CaptureRequirement, span: float, hold: float) -> tuple[float, float] | None:
-    """Return begin and end, in seconds, of the part for the last long replay; None if too short."""
+    """Return (begin, end), in seconds of the capture, of the part for the last, longer replay.
+
+    The capture lasts `span` seconds, this replay about `hold`.  Return None if it is too short.
+    """
     length = min(span, hold * speed.required)
     if length <= 1.5 * speed.window:
         return None
@@ -256,7 +268,7 @@ class SpeedTrial(NamedTuple):
 
 
 def disturbance(speed: CaptureRequirement, run: Run) -> str:
-    """Return a sentence on the programs that disturbed the last two replays; "" if they did not.
+    """Return a sentence on the programs that disturbed the run's last two replays; "" if none did.
 
     Disturbed (void) replays count in pairs: after an odd number of them in a row, return "" too.
     """
@@ -356,7 +368,10 @@ def _logged(step: StepResult) -> float:
 
 
 def _grown(step: StepResult, column: str) -> float:
-    """Return the lag at the end of a replay, in seconds, if `column` shows that it grew, else 0."""
+    """Return the lag of a replay's starts at its end, in seconds, if it grew; else 0.
+
+    `column` is the name of the series with the lags.
+    """
     values = step.series.columns.get(column, ()) if step.series is not None else ()
     lags = [lag for lag in values if lag is not None]
     if not lags:
@@ -367,7 +382,7 @@ def _grown(step: StepResult, column: str) -> float:
 
 
 def _missed(speed: CaptureRequirement, step: StepResult) -> str:
-    """Return a text of the goals that the response times of a replay miss; "" if none."""
+    """Return text on the goals of the objective that a replay's response times miss; "" if none."""
     stored = step.latency.get("response")
     times = None if stored is None else stored_histogram.merged([stored.payload])
     if not speed.objective or times is None:
@@ -437,7 +452,7 @@ def _changes(
 
 
 def _used(done: Sequence[SpeedTrial], capacity: Capacity) -> Used:
-    """Return use of resources by all trials, by the failed ones, and by the fastest that held."""
+    """Return use of resources by all trials, by failed ones, and by the fastest that held."""
     failed = [one for one in done if one.ended is SearchTrial.FAILED]
     refused = capacity.refused or min((one.multiple for one in failed), default=math.inf)
     held = [one for one in done if one.ended is SearchTrial.HELD]

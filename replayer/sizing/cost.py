@@ -1,4 +1,4 @@
-"""CPU time that profiling costs: in this process, and in the server for this process's session."""
+"""CPU time that profiling a server costs: in this process, and in the server for its session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replayer.machine import processes
 
 
 class CpuCost(NamedTuple):
-    """CPU seconds that profiling used within `seconds` of time."""
+    """CPU seconds that profiling used within `seconds` of elapsed time."""
 
     seconds: float
     own: float
@@ -36,7 +36,7 @@ class CpuCost(NamedTuple):
 
 
 class Meter:
-    """Adds up the CPU cost of profiling."""
+    """A meter of the CPU time that profiling costs, in this process and in the server."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -47,16 +47,16 @@ class Meter:
         self._before = 0.0
 
     def serves(self, process: int) -> None:
-        """Note the number of the server's process for a new session; 0 if it cannot be seen.
+        """Measure the server's `process` for a new session from now on; 0 if it cannot be seen.
 
-        The CPU time of earlier sessions stays in the sum.
+        The CPU time of earlier sessions' processes stays in the sum.
         """
         self._before += self._now - self._first
         self._process = process
         self._first = self._now = self._used()
 
     def cost(self) -> CpuCost:
-        """Return the CPU cost of profiling so far."""
+        """Return the CPU cost of profiling since this meter was made."""
         self._now = max(self._now, self._used())
         session = self._before + self._now - self._first if self._process else None
         return CpuCost(time.monotonic() - self._began, time.process_time() - self._own, session)

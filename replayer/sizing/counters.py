@@ -1,7 +1,7 @@
 """Rates from totals of a server that are read repeatedly: never negative and without spikes.
 
-There is a gap if one reading cannot be subtracted from the next: after a restart of the server, a
-reset of its statistics, or a change of the clock.
+There is a gap where one reading cannot be subtracted from the next: after a restart of the server,
+a reset of its statistics, or a change of the clock.
 """
 
 import math
@@ -38,7 +38,7 @@ class SourceReading:
 
 
 def gap(before: SourceReading, after: SourceReading) -> str:
-    """Return why two readings cannot be subtracted; "" where they can."""
+    """Return why rates cannot be computed from two readings of a server; "" if they can."""
     step = (after.time - before.time) - (after.clock - before.clock)
     if before.started != after.started:
         return "the server was started anew"
@@ -53,7 +53,7 @@ def gap(before: SourceReading, after: SourceReading) -> str:
 
 
 def moved(before: SourceReading, after: SourceReading) -> dict[str, float]:
-    """Return column -> its value for the time between two readings.
+    """Return column of a profile -> its value for the time between two readings.
 
     A total gives its rate per second.  A gauge, which is a value of one instant such as a size, is
     taken from the later reading.  There must be no gap between the readings.
@@ -72,7 +72,7 @@ def moved(before: SourceReading, after: SourceReading) -> dict[str, float]:
 
 
 def is_gauge(name: str) -> bool:
-    """Return whether a column is a gauge: a value of one instant, such as a size, not a rate."""
+    """Return whether the profile's column `name` is a gauge, such as a size, and not a rate."""
     return KNOWN[name].kind == "gauge"
 
 
@@ -87,12 +87,15 @@ class Own:
         self._pending = dict.fromkeys(names, 0.0)
 
     def did(self, much: float) -> None:
-        """Note that the profiler's work adds `much` to each of the totals of this object."""
+        """Note that the profiler's work adds `much`, such as 3 statements, to each of its totals.
+
+        The totals are those that this object was made for.
+        """
         for name in self._pending:
             self._pending[name] += much
 
     def taken_out(self, rates: dict[str, float], seconds: float) -> dict[str, float]:
-        """Return rates over `seconds` without the profiler's own part of them."""
+        """Return column -> rate a second over `seconds`, without the profiler's own part of it."""
         without = dict(rates)
         for name, pending in self._pending.items():
             total = rates.get(name, math.nan) * seconds
@@ -103,7 +106,10 @@ class Own:
         return without
 
     def forget(self) -> None:
-        """Start anew after a gap, as it is not known what the totals counted during the gap."""
+        """Drop the profiler's work that is not subtracted yet.
+
+        It is for a gap in the profile: it is not known what the totals counted during the gap.
+        """
         self._pending = dict.fromkeys(self._pending, 0.0)
 
 
@@ -123,9 +129,10 @@ class UnsavedRows:
         self._rows.append(_Row(end, clock, span, values))
 
     def fill(self, begin: float, rates: Mapping[str, float]) -> None:
-        """Add rates to the newest rows: those that end after `begin` on the monotonic clock.
+        """Add column -> rate to the newest rows: those that end after `begin`.
 
-        These rates are read less often than rows are added, and are the same in all these rows.
+        `begin` is in seconds of the monotonic clock.  The rates are read less often than rows are
+        added, and are the same in all these rows.
         """
         for row in reversed(self._rows):
             if row.clock <= begin:

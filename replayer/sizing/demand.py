@@ -24,10 +24,11 @@ def rows(
 ) -> Iterator[ResourceRow]:
     """Yield a row for each resource: what `rate` statements a second need, and the supply.
 
-    `table` has the rows that `resource_columns` makes.  `demands` returns, for the name of a
-    resource, how much of it one statement needed in each trial, which is one run of the load at one
-    rate.  `load` is the result of the search for the highest rate.  `busy` is resource -> the share
-    of it that was in use at the highest rate with which the machine kept up.
+    `table` has a row for each resource: its demand by one statement, and the statements a second
+    that it allows.  `demands` returns, for the name of a resource, how much of it one statement
+    needed in each trial, which is one run of the load at one rate.  `load` is the result of the
+    search for the highest rate.  `busy` is resource -> the share of it that was in use at the
+    highest rate with which the machine kept up.
     """
     for row in table:
         name, demand = str(row["resource"]), row.get("demand")
@@ -55,10 +56,11 @@ def rows(
 def _allowed(
     name: str, bound: float | None, rate: float, demands: Sequence[float], load: Loaded
 ) -> tuple[float | None, float | None, float | None]:
-    """Return the multiple of the required rate that a resource allows, and the interval's two ends.
+    """Return (multiple of the required rate that a resource allows, low end, high end of interval).
 
-    The limiting resource allows the multiple that the load sustained.  Every other resource allows
-    at least that.  A value is None where it is not known.
+    `bound` is the statements a second that it allows, `rate` the required ones, `demands` its use
+    by one statement in each trial.  The limiting resource allows the multiple that the load
+    sustained.  Every other resource allows at least that.  A value is None where it is not known.
     """
     if name == load.first and load.multiple is not None:
         return load.multiple, load.low, load.high

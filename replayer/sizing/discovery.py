@@ -1,4 +1,4 @@
-"""Find out once, at the start, what can be read of a source and which rights its user lacks."""
+"""Survey of a source (a server to profile): what its user can read, and the rights it lacks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NOT_FACTS = ("block_bytes", "cache_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The parts of a source that can be read."""
+    """The parts of a source (a server to profile) that can be read, and the facts about it."""
 
     source: ProfileSource
     beats: tuple[VerbName, ...]
@@ -58,9 +58,10 @@ class Survey:
 
 
 def surveyed(session: SourceSession, url: URL, host: Host, every: float) -> Survey:
-    """Return the parts of a source that can be read; raise Impossible if there are none.
+    """Return the parts of a source (a server) that can be read; raise Impossible if there are none.
 
-    `every` is the number of seconds between two readings.
+    `session` is a connection to it, `url` its address, `host` this machine.  `every` is the number
+    of seconds between two readings.
     """
     try:
         return _Look(session, host).survey(url, every)
@@ -83,7 +84,7 @@ def location(session: SourceSession) -> machine.Location | None:
 
 
 class _Look:
-    """One examination of a source; it collects notes on all that could not be read."""
+    """One examination of a source (a server to profile), with notes on what could not be read."""
 
     def __init__(self, session: SourceSession, host: Host) -> None:
         self._session = session
@@ -91,7 +92,7 @@ class _Look:
         self._notes: list[str] = []
 
     def survey(self, url: URL, every: float) -> Survey:
-        """Return the facts of the source, and which of its counters can be read.
+        """Return the facts of the source (a server), and which of its counters can be read.
 
         `url` is its address; `every` is the number of seconds between two readings.
         """
@@ -180,7 +181,7 @@ class _Look:
         return schema
 
     def _rows(self, verb: VerbName, words: str) -> list[Row]:
-        """Return the rows of the engine's query for `verb`, which is the name of a task.
+        """Return the rows of the engine's query for `verb`, such as profile/rights.
 
         Return [] if the engine has no such query.  If the server refuses it, return [] and add a
         note; `words` names the subject in this note.

@@ -1,4 +1,4 @@
-"""Rates of the source's machine from the kernel's counters, if the source is on this machine."""
+"""Rates of a profiled server's machine from the kernel's counters, if it is this machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class Location(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The machine's counters at one instant."""
+    """This machine's counters of CPU, memory, disk and network at one instant.
+
+    `clock` is in seconds of the monotonic clock, `memory` in bytes, `network` bytes in and out.
+    """
 
     clock: float
     ticks: dict[str, int]
@@ -41,7 +44,10 @@ class Totals(NamedTuple):
 
 
 def totals(host: Host, device: str | None) -> Totals:
-    """Return the machine's counters now; raise OSError where /proc cannot be read."""
+    """Return this machine's counters now; raise OSError where /proc cannot be read.
+
+    `device` is the disk to read the counters of; None for none.
+    """
     disk = host.path(diskstats.FILE).read_bytes() if device else b""
     clock = time.monotonic()
     first, _, others = host.path(processors.FILE).read_bytes().partition(b"\n")
@@ -56,7 +62,7 @@ def totals(host: Host, device: str | None) -> Totals:
 
 
 def rates(before: Totals, after: Totals) -> dict[str, float]:
-    """Return column of a profile -> value for the time between two readings, such as a rate.
+    """Return column of a profile -> its rate or value for the time between two readings.
 
     A column is NaN or left out if its counter fell or is missing.
     """

@@ -65,7 +65,7 @@ class _Known:
 
     @property
     def trials(self) -> Sequence[Mapping[str, Any]]:
-        """Return the trials that count: those with which the machine kept up (held), if any.
+        """Return the rows of the trials that count: those with which the machine kept up (held).
 
         If there are none, all trials count, except those that other programs disturbed (void).
         """
@@ -75,11 +75,12 @@ class _Known:
         return [row for row in rows if row["ended"] == "held"] or rows
 
     def had(self, column: str) -> float | None:
-        """Return how much of a `column` the load uses at the required rate; None if not known.
+        """Return the load's use of a resource at the required rate; None if not known.
 
-        One statement costs less at a higher rate.  The amount is therefore taken from trials at
-        about the required rate, and from the hold, which keeps up the required rate for longer.  If
-        there are none, all trials count.
+        `column` is a column of the table of trials, such as reads_per_second, and gives the unit.
+        One statement costs less at a higher rate.  The use is therefore taken from trials at about
+        the required rate, and from the hold, which keeps up that rate for longer.  If there are
+        none, all trials count.
         """
         near = [row for row in self.trials if abs(float(row["multiple"]) - 1) <= _NEAR]
         shares: list[float] = []
@@ -118,7 +119,7 @@ class _Known:
 
 
 def _own(trial: Mapping[str, Any], column: str) -> float:
-    """Return a trial's value in a column of the device, after subtracting other programs' reads."""
+    """Return a trial's value in a `column`, without the share of reads by other programs."""
     others = trial.get("others_read_share") if column.startswith("read") else None
     return float(trial[column]) * (1 - float(others or 0.0))
 
@@ -144,7 +145,10 @@ def rows(
 
 
 def refuted(sizing: Sizing, run: Run | None, load: Loaded) -> list[ResourceRow]:
-    """Return the rows of needs that the machine cannot meet, as arithmetic or probes show."""
+    """Return a row for each need that the machine cannot meet, as arithmetic or probes show.
+
+    `run` is None before the sizing's run.  `load` is the result of the load so far.
+    """
     return [
         row
         for row in rows(sizing, run, load)
@@ -207,11 +211,11 @@ def _held_against(  # noqa: PLR0917 - what is held against what
     proof: str,
     required: float | None = None,
 ) -> ResourceRow:
-    """Return a row that compares a need with `here`, the amount that the machine has.
+    """Return a row that compares a need with `here`, the amount that the machine has, in its unit.
 
-    `kind` and `proof` are the evidence.  `short` is the verdict if the amount is too small.  A
-    probe that gives only a little too little makes the verdict unclear.  `required` replaces the
-    amount of the need.
+    `kind` and `proof` are the evidence.  `short` is the verdict if the amount is too small, but a
+    probe that gives at least 80 percent of the need makes it unclear.  `required` replaces the
+    amount of the need if it is not None.
     """
     multiple = here / (required or need.required)
     sure = 1.0 if kind == "arithmetic" else _SURELY
@@ -220,10 +224,10 @@ def _held_against(  # noqa: PLR0917 - what is held against what
 
 
 def _measured(need: Need, known: _Known, proof: str, resource: str = "") -> ResourceRow:
-    """Return the row of a need that the load tested: it used about as much as is required.
+    """Return the row of a need that the load tested, as it used about as much as is required.
 
     The row is that of `resource` in the load's result.  If there is none, the row has the verdict
-    of the load as a whole.
+    of the load as a whole, and `proof` as its evidence in words.
     """
     load, row = known.load, known.loaded.get(resource)
     if row is None or row.multiple is None:
@@ -262,7 +266,10 @@ def _cpu(need: Need, known: _Known) -> ResourceRow:
 
 
 def _cpu_elsewhere(need: Need, known: _Known, required: float) -> ResourceRow:
-    """Return the row for CPU if the server is at a URL: only the load can show its processors."""
+    """Return the row for CPU if the server is at a URL: only the load can show its processors.
+
+    `required` is the number of required cores.
+    """
     if not known.trials or not known.sizing.requirement.work.cpu_cores:
         return _not_tested(need, "the server's processors cannot be seen from here")
     had = known.had("server_cores")
@@ -291,7 +298,7 @@ _IDLE = "short statements cost more at an idle source: profile it while it is bu
 
 
 def _without_waking(required: float, known: _Known) -> float:
-    """Return the cores that are required if statements follow each other without a gap.
+    """Return how many of the `required` cores are needed if statements follow without a gap.
 
     A server that waits wakes up for each statement, and the profile contains the CPU for that.  The
     busier the source's processors are, the less CPU goes into waking up.
@@ -303,7 +310,7 @@ def _without_waking(required: float, known: _Known) -> float:
 
 
 def _carried(need: Need, known: _Known) -> tuple[float, str]:
-    """Return how many cores of this machine are required, and words on their conversion.
+    """Return (number of cores of this machine that are required, words on their conversion).
 
     The source's cores are converted by the speeds that probes measured on both machines.  If the
     source has no such speeds, the number stays the same, and the words are "".  If they cannot be
@@ -341,7 +348,7 @@ def _on_device(need: Need, known: _Known) -> ResourceRow:
 
 
 def _probed(need: Need, known: _Known, probes: Sequence[Mapping[str, Any]]) -> ResourceRow:
-    """Return a row that compares a need with the results of the device's probes.
+    """Return a row that compares a need with `probes`, rows of results of the device's probes.
 
     It is for a need of which the load used less than is required.
     """
@@ -361,10 +368,10 @@ def _probed(need: Need, known: _Known, probes: Sequence[Mapping[str, Any]]) -> R
 
 
 def _shared(need: Need, known: _Known) -> float:
-    """Return how much less of a need there may be if waiting commits share one flush of the log.
+    """Return the amount by which a need shrinks at most if commits share flushes of the log.
 
-    For each flush, a block of the log is written, and blocks of the file system's journal.  Return
-    0 for a need that flushes do not change.
+    For each flush, a block of the log is written, and blocks of the file system's journal.  The
+    amount is in the need's unit; it is 0 for a need that flushes do not change.
     """
     flushes = known.sizing.requirement.need("wal_syncs")
     if flushes is None or need.name not in _OF_A_FLUSH:

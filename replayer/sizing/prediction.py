@@ -36,7 +36,10 @@ class Prediction(Noun):
         return f"{self.machine} was predicted on {self.made}: {self.fit.value}{first}"
 
     def outcome(self, measured: Fit) -> str:
-        """Return how the prediction came out: held, did not hold, or undecided."""
+        """Return how the prediction came out, given the `measured` verdict on the machine.
+
+        The result is "held", "did not hold" or "undecided".
+        """
         if Fit.UNCLEAR in {self.fit, measured}:
             return "undecided"
         return "held" if measured is self.fit else "did not hold"

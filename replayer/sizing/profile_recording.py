@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def record(order: source.ProfileRequest, path: Path, say: Callable[[str], None]) -> tuple[str, str]:
-    """Watch a source and save its profile as a new file; return the result and the cost in words.
+    """Watch a source and save its profile as a new file; return (result, CPU cost) in words.
 
-    The user may end it with Ctrl-C, which is not a failure.  Messages are printed meanwhile.
+    The user may end it with Ctrl-C, which is not a failure.  `say` prints messages meanwhile.
     Raise Impossible for a source that cannot be profiled or a file that cannot be made; raise
     ReplayerError where the last part could not be saved.
     """
@@ -47,7 +47,10 @@ class _Recording:
         self._refused: ReplayerError | None = None
 
     def run(self) -> tuple[str, str]:
-        """Watch until the time is over or the user stops it; return two sentences: result, cost."""
+        """Watch until the time is over or the user stops it; return two sentences.
+
+        They are the result and the CPU cost.  Raise ReplayerError if the last part was not saved.
+        """
         try:
             for _ in self._watch.run():
                 self._save()

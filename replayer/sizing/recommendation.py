@@ -33,9 +33,9 @@ class RecommendedSize(Noun):
 
 
 def recommend(wanted: Requirement) -> tuple[RecommendedSize, ...]:
-    """Return the recommended amount of each resource, growth and headroom included.
+    """Return the amount of each resource that a machine should have to meet the requirement.
 
-    Resources that are not in the profile are left out.
+    Growth and headroom are included.  Resources that are not in the profile are left out.
     """
     return tuple(_sizes(wanted))
 
@@ -72,6 +72,6 @@ def _size(resource: str, amount: float, unit: str, words: str) -> RecommendedSiz
 
 
 def _round_up(need: Need) -> float:
-    """Return the required amount of a need, rounded up to two significant digits."""
+    """Return the required amount of a need in its unit, rounded up to two significant digits."""
     step = float(10.0 ** (math.floor(math.log10(need.required)) - 1))
     return math.ceil(need.required / step - 1e-9) * step

@@ -12,7 +12,10 @@ from replayer.sizing.findings import Loaded, ResourceRow
 
 
 class Used(NamedTuple):
-    """Use of resources by replays: by all, by failed ones, and by those at the highest speed."""
+    """Use of resources by replays of a capture: by all, by failed ones, by the fastest that held.
+
+    A point is the throughput, response time and use of resources of one replay.
+    """
 
     points: Sequence[LevelPoint]
     """Points of all replays that count."""
@@ -66,7 +69,10 @@ def _use(row: Mapping[str, Any]) -> ResourceUse:
 
 
 def rows(used: Used, rate: float, load: Loaded) -> Iterator[ResourceRow]:
-    """Yield a row for each resource: what `rate` statements a second need, and the supply here."""
+    """Yield a row for each resource: what `rate` statements a second need, and the supply here.
+
+    `load` is the result of the search for the highest speed.
+    """
     judged = used.judged
     if judged is None:
         return

@@ -157,7 +157,8 @@ def of(
 ) -> Requirement:
     """Return the requirement of a profile; `by` names the leading resource, or is "" for the first.
 
-    The load imitates the busiest `window` seconds of the leading resource.
+    The load imitates the busiest `window` seconds of the leading resource, or, with a `percentile`
+    below 100, those at this percentile.  `growth` is a factor, `headroom` a share (0.3 is 30 %).
     Raise Impossible, in one sentence, for factors out of range and for a profile without load;
     raise NotFound for a resource that does not exist.
     """
@@ -224,7 +225,10 @@ def check_margin(growth: float, headroom: float) -> None:
 
 
 def _refuse_wild(columns: Mapping[str, float]) -> None:
-    """Raise Impossible for a value that no machine has ever had."""
+    """Raise Impossible if a column of a profile has a value that no machine has ever had.
+
+    `columns` is column -> mean in the busiest window.
+    """
     wild = next(
         (name for name, value in columns.items() if not value <= _MOST[KNOWN[name].unit]), ""
     )
@@ -292,11 +296,12 @@ def _has_own_cpu(profile: ResourceProfile) -> bool:
 
 
 def _others(name: str, columns: Mapping[str, float], block_bytes: int) -> float:
-    """Return the part of a device's reads that the database cannot have done, in the column `name`.
+    """Return the reads in the use of the resource `name` that the database cannot have done.
 
     The database reads the blocks that it missed, each by one request at most.  It also reads its
     temporary files, about as often as they are written.  Return 0 for a small part, and for a
-    column that does not count reads.
+    resource that does not count reads.  `columns` is column of a profile -> its mean; the result is
+    requests a second or MB/s.
     """
     if name not in _READS or "blocks_read" not in columns or "read_mbps" not in columns:
         return 0.0

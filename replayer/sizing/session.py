@@ -1,4 +1,4 @@
-"""The profiler's session on the source: read-only, and each statement has a time limit."""
+"""The profiler's session on the source, the server to profile: read-only, with time limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AT_FIRST = 4
 
 
 class SourceSession:
-    """One connection to the source; each statement on it is its own transaction."""
+    """One connection to the source, the server to profile; each statement is a transaction."""
 
     def __init__(self, engine: Engine, url: URL) -> None:
         """Connect; raise ReplayerError in one sentence if the server refuses or does not answer."""
@@ -67,7 +67,8 @@ class SourceSession:
     def reading(self, verbs: Iterable[VerbName], schema: str = "") -> SourceReading:
         """Return the totals and gauges of several queries, one for each verb, as one reading.
 
-        The time of the reading is halfway between its begin and its end.
+        `schema` replaces the placeholder of a schema in the queries.  The time of the reading is
+        halfway between its begin and its end.  Raise ReplayerError if a query fails.
         """
         begin = time.monotonic()
         values: dict[str, float] = {}
@@ -88,11 +89,14 @@ class SourceSession:
         return statements
 
     def answers(self) -> bool:
-        """Return whether the server still answers; if so, only the last statement was refused."""
+        """Return whether the server still answers within 5 seconds.
+
+        If so, an error before concerned only the last statement, and not the connection.
+        """
         return self._database.answers(_PATIENCE)
 
     def process(self) -> int:
-        """Return the number of the server's process that serves this session."""
+        """Return the server's id of this session; PostgreSQL's is the number of a process."""
         return self._database.announced_process()
 
     def listener(self) -> int:

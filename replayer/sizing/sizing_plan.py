@@ -106,7 +106,7 @@ class CandidateMachine(NamedTuple):
 
 
 class SizingOptions(NamedTuple):
-    """The user's options of a sizing, without those that are in the requirement."""
+    """The user's options of a sizing that are not in the requirement; times are in seconds."""
 
     objective: str = "p99=20ms"
     hold: float = 600.0
@@ -237,7 +237,7 @@ def _data(requirement: Requirement, options: SizingOptions, machine: CandidateMa
 
 
 def _device_buffers(requirement: Requirement) -> int:
-    """Return the bytes of buffers for a load whose reads must all reach the device."""
+    """Return the bytes of the server's buffers for a load whose reads must all reach the device."""
     return _SCAN_BUFFERS if requirement.work.scanned_blocks else _LEAST_BUFFERS
 
 
@@ -246,7 +246,10 @@ def _longest(requirement: Requirement) -> int:
 
 
 def _room(machine: CandidateMachine) -> int | None:
-    """Return the bytes that tables may take; None where free space cannot be read."""
+    """Return the bytes that tables may take; None where free space cannot be read.
+
+    Raise Impossible if there is too little space for any load.
+    """
     if machine.free_bytes is None:
         return None
     room = int((machine.free_bytes - _LOG_ROOM) * _ROOM_SHARE)
@@ -262,7 +265,11 @@ def _room(machine: CandidateMachine) -> int | None:
 def _residence(
     size: int, part: float, machine: CandidateMachine, *, device_only: bool
 ) -> tuple[Residence, int | None]:
-    """Return where data is read, and bytes of buffers; a share `part` of it fits on the disk."""
+    """Return (where `size` bytes of data are read, bytes of the server's buffers or None).
+
+    `part` is the share of the data that fits on the disk.  The buffers are None if replayer does
+    not set them.
+    """
     if not machine.own_server or machine.memory_bytes is None:
         return Residence.MEMORY, None
     if device_only:
@@ -276,7 +283,7 @@ def _residence(
 
 
 def _rounded(size: float) -> int:
-    """Return bytes rounded down to 1 or 1.5 times a power of two: similar machines get the same."""
+    """Return `size` bytes rounded down to 1 or 1.5 times a power of two, but at least 16 MiB."""
     digit = 1 << max(20, int(size).bit_length() - 2)
     return max(_LEAST_BUFFERS, int(size) // digit * digit)
 
@@ -284,7 +291,11 @@ def _rounded(size: float) -> int:
 def _of_size(
     requirement: Requirement, machine: CandidateMachine, wanted: int | None, size: int, made: int
 ) -> Iterator[str]:
-    """Yield sentences on what the load cannot prove because of the size of its data."""
+    """Yield sentences on what the load cannot prove because of the size of its data.
+
+    In bytes, `wanted` is the data in use (None: not known), `size` the data to load, and `made` the
+    part of it that has room on the disk.
+    """
     if wanted is None:
         yield (
             f"how much data is in use is not known ({requirement.working_set_method}): "
@@ -320,7 +331,10 @@ def _of_reads(residence: Residence, machine: CandidateMachine) -> Iterator[str]:
 
 
 def _load(requirement: Requirement, data: Data) -> tuple[WeightedMix, float]:
-    """Return the load's mix (proportions of statements) and its required rate of statements."""
+    """Return the load's mix (proportions of statements) and its required statements a second.
+
+    Raise Impossible for a requirement without work, or with too high a rate.
+    """
     rate = requirement.rate(data.rows)
     if not rate > 0:
         raise Impossible(
@@ -344,7 +358,7 @@ def _load(requirement: Requirement, data: Data) -> tuple[WeightedMix, float]:
 
 
 def _split(mix: WeightedMix, rate: float, objective: str) -> tuple[WeightedMix, float]:
-    """Return a mix and its rate, changed so that each statement's CPU fits into the objective.
+    """Return a mix and its rate a second, changed so that a statement's CPU fits the objective.
 
     The remaining CPU is burnt by separate statements, which read and write nothing.
     """
@@ -390,7 +404,7 @@ def _sessions(requirement: Requirement, options: SizingOptions) -> int:
 
 
 def _carriers(requirement: Requirement, mix: WeightedMix) -> Iterator[dict[str, Any]]:
-    """Yield probe steps that compare a core here with one at the source, if the source ran them."""
+    """Yield keys of probe steps that compare a core with the source's, if it was probed there."""
     if mix.cpu and requirement.probes.get(CPU_METRIC):
         yield {"step": "probe", "name": "cpu", "probe": "cpu", "threads": [1], "duration": "3s"}
     if mix.cpu and requirement.probes.get(MEMORY_METRIC):
@@ -413,7 +427,7 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
     sessions: int,
     options: SizingOptions,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the probe steps that measure the device's limits, if the load reads or writes it."""
+    """Yield the keys of probe steps that measure the device's limits, if the load uses it."""
     seconds = min(_PROBE_SECONDS, options.trial or _PROBE_SECONDS)
     size = min(_GIB, max(_LEAST_SET, data.size(machine.block_size)))
     probe = {
@@ -473,7 +487,7 @@ def _request_size(requirement: Requirement, operation: str, block_size: int) -> 
 def _under(
     data: Data, mix: WeightedMix, rate: float, sessions: int, options: SizingOptions
 ) -> dict[str, Any]:
-    """Return the keys that each step under the load has: rate, mix, tables, sessions, buffers."""
+    """Return the keys of a step that runs the load: rate, mix, tables, sessions, buffers."""
     return {
         "rate": rate,
         "mix": mix,
@@ -518,7 +532,7 @@ def _curve(  # noqa: PLR0917 - what a load is made of
     options: SizingOptions,
     machine: CandidateMachine,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the step that measures hits in smaller buffers, if the data is larger than memory."""
+    """Yield the keys of a step that measures hits in smaller buffers, if data exceeds memory."""
     if data.residence is not Residence.BEYOND or data.buffers is None or not machine.own_server:
         return
     sizes = [size for part in (4, 2) if (size := data.buffers // part) >= _LEAST_BUFFERS]
@@ -528,7 +542,7 @@ def _curve(  # noqa: PLR0917 - what a load is made of
 
 
 def spec_of(table: dict[str, Any]) -> StepSpec:
-    """Return a step from its table of keys; raise Impossible for a wrong key."""
+    """Return a workload's step from its table of keys; raise Impossible for a wrong key."""
     kind = step_plugin.load(table["step"]).spec_of(table)
     try:
         return kind.model_validate(table)

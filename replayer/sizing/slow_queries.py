@@ -1,4 +1,4 @@
-"""Queries on a source that cost more than its counters and are therefore executed less often."""
+"""Queries on a profiled server that cost more than its counters, and are executed less often."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SELDOM = 300.0
 
 
 class SlowQuery(ABC):
-    """One query that is repeated at long intervals."""
+    """One query on the profiled server that is repeated at long intervals of `every` seconds."""
 
     name: str
     """The query's subject in words, for the note that the server refused it."""
@@ -41,7 +41,7 @@ class SlowQuery(ABC):
 
     @abstractmethod
     def read(self, session: SourceSession) -> SourceReading | None:
-        """Execute the query; return totals and gauges for columns of the profile.
+        """Execute the query; return totals, and gauges (values of this instant), for the profile.
 
         Return None if the query keeps its result in this object instead.
         """
@@ -68,7 +68,7 @@ class ServerCpu(SlowQuery):
 
 
 class Calls(SlowQuery):
-    """The query for the number of executed statements."""
+    """The query for the total number of executed statements."""
 
     name = "calls of statements"
     every = OFTEN
@@ -113,7 +113,10 @@ class Tables(SlowQuery):
         self.relations.read({str(row["relation"]): _relation(row) for row in rows})
 
     def working_set(self, survey: Survey) -> WorkingSet | None:
-        """Return how much of the data was in use since the first reading; None if nothing was."""
+        """Return an estimate of the data in use since the first reading; None if nothing was.
+
+        `survey` has the sizes of the server's blocks and buffers.
+        """
         done = self.relations.done()
         if not done:
             return None
@@ -123,7 +126,7 @@ class Tables(SlowQuery):
 
 
 class PoolUsage(SlowQuery):
-    """The query for the amount of data in use, as the server itself estimates it."""
+    """The query for the amount of data in use, as the server itself estimates it, in bytes."""
 
     name = "how much of the data is in use"
     every = _EACH_MINUTE
@@ -161,7 +164,7 @@ class StatementCounts(SlowQuery):
         self._before = now
 
     def uses(self) -> tuple[StatementUse, ...]:
-        """Return the use of each kind of statement during the watch, the most frequent first."""
+        """Return what each kind of statement did during the watch, the most frequent first."""
         calls = sum(done["calls"] for done in self._done.values())
         return tuple(
             StatementUse(kind=kind, share=done["calls"] / calls, **done)
@@ -171,7 +174,7 @@ class StatementCounts(SlowQuery):
 
 
 def tasks(survey: Survey, session: SourceSession) -> list[SlowQuery]:
-    """Return the slow queries that this source can answer."""
+    """Return the slow queries that the profiled server can answer."""
     engine = session.engine
     every: list[SlowQuery] = []
     if survey.here is not None:

@@ -1,4 +1,4 @@
-"""Watch a source: read the counters of its server and its machine, and make a profile of them.
+"""Watch a source (a server): read its counters and its machine's, and make a profile of them.
 
 Nothing is written to the source and no setting is changed.  What its user may not read, or what
 takes too long, is left out with a note.  A lost connection is made again, and leaves a gap.
@@ -48,7 +48,11 @@ _EARLY = 0.05
 
 
 class ProfileRequest(NamedTuple):
-    """The order to profile a source: its address, for how long, and how often."""
+    """The order to profile a source: for `seconds`, with a row of the profile each `every` seconds.
+
+    If the address `url` has no password and the server requires one, `ask` is called with a
+    question and returns the password.
+    """
 
     engine: Engine
     url: str
@@ -58,10 +62,7 @@ class ProfileRequest(NamedTuple):
 
 
 def check(order: ProfileRequest) -> None:
-    """Raise Impossible if a profile of this length would have no row, or more than can be read.
-
-    `order` has its seconds, and the seconds between two rows.
-    """
+    """Raise Impossible if the ordered profile would have no row, or more than can be read."""
     asked = f"a profile for {order.seconds:g} s, every {order.every:g} s,"
     if order.every < LEAST_SECONDS or order.seconds < order.every:
         raise Impossible(
@@ -79,7 +80,7 @@ class SourceLost(Exception):
 
 
 class Watch:
-    """One watched source; it holds each unsaved row until `saved` is called."""
+    """One source (a server) that is profiled; each row stays in memory until `saved` is called."""
 
     def __init__(self, order: ProfileRequest, host: Host | None = None) -> None:
         """Connect, and find out which parts can be read; raise Impossible if there are none."""
@@ -113,7 +114,7 @@ class Watch:
 
     @property
     def source(self) -> ProfileSource:
-        """Return the source with the facts that were learnt during the watch."""
+        """Return the facts of the source, including those that were learnt during the watch."""
         size = self._held.get("database_bytes", math.nan)
         cost = self._meter.cost()
         costs: dict[str, Fact] = {"profiler.cores": round(cost.cores, 5)}
@@ -127,7 +128,7 @@ class Watch:
         )
 
     def run(self) -> Iterator[None]:
-        """Read until the time is over; yield when there is something that should be saved."""
+        """Read the source until the time is over; yield each minute, when rows should be saved."""
         begin = saved = due = time.monotonic()
         deadline = begin + self._order.seconds
         while True:
@@ -154,7 +155,7 @@ class Watch:
         self._fill_up(math.inf)
 
     def unsaved(self) -> ResourceProfile:
-        """Return the unsaved rows, with what is known of tables and statements so far."""
+        """Return the unsaved rows as a part of a profile, with tables and statements so far."""
         part = self._rows.profile(self.source)
         for task in self._tasks:
             if isinstance(task, StatementCounts):
@@ -170,15 +171,15 @@ class Watch:
         return part
 
     def saved(self, part: ResourceProfile) -> None:
-        """Remove a part that was saved from the rows, gaps and notes in memory."""
+        """Remove the rows, gaps and notes of `part`, which was saved, from memory."""
         self._rows.without(part)
 
     def cost(self) -> CpuCost:
-        """Return the cost of profiling so far."""
+        """Return the CPU cost of profiling so far."""
         return self._meter.cost()
 
     def close(self) -> None:
-        """Close the connection; closing twice is fine."""
+        """Close the connection to the source; closing twice is fine."""
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -190,7 +191,7 @@ class Watch:
             raise Impossible(str(error)) from error
 
     def _read_all(self) -> None:
-        """Read the counters and each slow query that is due; note a lost connection."""
+        """Read the counters and each slow query that is due; if the connection is lost, note it."""
         try:
             session = self._session or self._connected()
             if session is not None:
@@ -226,7 +227,7 @@ class Watch:
         self._last = _Instant(reading, totals, end)
 
     def _add(self, now: SourceReading, totals: machine.Totals | None) -> float:
-        """Add a row or a gap that ends with the reading `now`; return the end in s since 1970."""
+        """Add a row or a gap up to the reading `now`; return its end, in seconds since 1970."""
         if self._last is None:
             return now.time
         last = self._last
@@ -291,7 +292,7 @@ class Watch:
         self.close()
 
     def _connected(self) -> SourceSession | None:
-        """Return a new session once it is time for one, else None.
+        """Return a new session if it is time for one after a lost connection, else None.
 
         Raise SourceLost if the server refuses it.
         """
@@ -306,7 +307,7 @@ class Watch:
         return session
 
     def _find_again(self, session: SourceSession) -> None:
-        """Find the server's processes again: after a restart they may be others."""
+        """Find the server's processes again, for the meters of CPU: a restart may change them."""
         if self._seen.here is None:
             return
         here = discovery.location(session)
@@ -316,7 +317,7 @@ class Watch:
                 task.process = here.process if here else 0
 
     def _pace(self) -> None:
-        """Read less often where profiling takes more CPU than it may."""
+        """Read less often from now on if profiling took more CPU than it may (0.5 % of a core)."""
         cost = self._meter.cost()
         cores, self._costs = cost.since(self._costs).cores, cost
         most = MOST_COST * max(1.0, 1.0 / self._order.every)
@@ -348,5 +349,8 @@ class _Instant(NamedTuple):
 
 
 def _next(due: float, every: float, now: float) -> float:
-    """Return when to read next: delays do not add up, and missed readings are left out."""
+    """Return when to read next, `every` seconds after `due` or a multiple of it, later than `now`.
+
+    All are in seconds of the monotonic clock, so delays do not add up.
+    """
     return due + (math.floor(max(0.0, now - due) / every) + 1) * every

@@ -1,4 +1,7 @@
-"""The search of a sizing by a capture: it watches the time, and waits for a quiet machine."""
+"""The search for the highest speed at which a machine can replay a capture.
+
+It estimates its time, and waits for a quiet machine if other programs disturbed replays.
+"""
 
 from statistics import median
 
@@ -16,9 +19,10 @@ _LEAST_TRIALS = 2
 
 
 def estimate(speed: CaptureRequirement, run: Run | None = None) -> float:
-    """Return the seconds that a run still takes, or a whole run if it has not begun (None).
+    """Return the seconds that the search for a speed still takes, approximately.
 
-    After the first replay the estimate includes the time to restore the data before each replay.
+    `run` is its unfinished run; None, before it begins, gives the seconds of a whole search.  After
+    the first replay the estimate includes the time to restore the data before each replay.
     """
     replay = speed.window / speed.required
     hold = 0.0 if speed.hold is None else (speed.hold[1] - speed.hold[0]) / speed.required
@@ -36,10 +40,10 @@ def _replayed_seconds(step: StepResult) -> float:
 
 
 class SpeedSearch:
-    """The search for the highest speed, within one process of replayer."""
+    """The search for the highest speed at which a machine can replay a capture, step by step."""
 
     def __init__(self, wanted: CaptureRequirement, promise: TimePromise, wait: float) -> None:
-        """Prepare a search that keeps to the promised time.
+        """Prepare a search for the speed that `wanted` requires; it keeps to the promised time.
 
         Waiting for other programs may add up to `wait` seconds to this time.
         """

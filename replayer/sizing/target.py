@@ -123,7 +123,7 @@ class Network(_Strict):
 
 
 class SizingTarget(_Strict):
-    """Known limits of a target, as read from its file."""
+    """Known limits of a target (a machine that is not measured), as read from its file."""
 
     name: str = ""
     volume: Volume | None = None
@@ -184,7 +184,7 @@ class Judgement(Noun):
 
 
 def load(path: Path) -> SizingTarget:
-    """Read a target's file; raise Impossible, in a sentence with its name, if it is invalid."""
+    """Return the target in a TOML file; raise Impossible, with the path, if it is invalid."""
     try:
         return SizingTarget.model_validate(assets.toml(path))
     except ValidationError as error:
@@ -268,9 +268,10 @@ def judge_limit(
     profile: ResourceProfile,
     request_size: int | None = None,
 ) -> Judgement:
-    """Return the verdict on whether one limit meets a profile's requirement, as `judge` does.
+    """Return the verdict on whether one known limit of a target meets a profile's requirement.
 
-    `request_size` is in bytes: a larger request counts as several.
+    `request_size` is in bytes: a larger request of the disk counts as several.  The bucket of
+    credits is assumed to be full at the begin of the profile.
     """
     resource = NAMED[limit.resource]
     name = (
@@ -306,7 +307,7 @@ def _without(limit: Limit, words: str) -> Judgement:
 
 
 class _Asked(NamedTuple):
-    """The required rate of a resource."""
+    """The required rate of a resource, in the resource's unit."""
 
     rate: float
     factor: float
@@ -354,7 +355,10 @@ def _short(profile: ResourceProfile) -> bool:
 
 
 def _multiple(limit: Limit, asked: _Asked, spent: _Spent) -> float:
-    """Return by how much the requirement may be multiplied within a limit and its credits."""
+    """Return the highest multiple of the requirement that a limit and its credits allow.
+
+    It is at most a million.
+    """
     if asked.rate <= 0:
         return _TIMES
     most = min(_TIMES, limit.burst / asked.rate)

@@ -1,4 +1,4 @@
-"""A requirement and the findings of a run -> whether the database fits, and the limiting resource.
+"""The verdict whether a database fits on a machine, from a requirement and the findings of a run.
 
 The load decides: the interval of the highest sustained multiple of the required rate lies above 1,
 below 1, or contains 1.  A known limit of the target, the room on the disk and the device's own
@@ -179,11 +179,11 @@ _SCALING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps
 
 
 def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
-    """Return the load's result or the row that decides the overall verdict: the worst of them.
+    """Return what decides the verdict: the load's result or a resource's row, the worst of them.
 
-    Of several, it is the one with the smallest multiple of the requirement.  A row that was
-    measured under the load counts only if it is worse than the load's result.  If all fit, only
-    rows count whose need grows with the load.
+    Of several that are equally bad, it is the one with the smallest multiple of the requirement.  A
+    row that was measured under the load counts only if it is worse than the load's result.  If all
+    fit, only rows count whose need grows with the load.
     """
     deciding = [row for row in rows if row.decides and row.fit is not Fit.NOT_TESTED]
     order = (Fit.DOES_NOT_FIT, Fit.UNCLEAR, Fit.FITS)
@@ -227,7 +227,10 @@ def _load(sizing: Sizing, step: StepResult | None, run: Run) -> Loaded:
 
 
 def _undisturbed(load: Loaded, step: StepResult | None, run: Run) -> Loaded:
-    """Return the load; its verdict becomes `unclear` where other processes took the processors."""
+    """Return the load's result; `unclear` if it does not fit and others took the processors.
+
+    Others are processes of neither the server nor replayer.  `step` is the search's result.
+    """
     cores = run.host.get("cpu.threads")
     if load.fit is not Fit.DOES_NOT_FIT or step is None or not isinstance(cores, int):
         return load
@@ -298,7 +301,7 @@ class _CameTo(NamedTuple):
 
 
 def _came_to(sizing: Sizing, step: StepResult) -> _CameTo:
-    """Return the result of the search under the load, with its reason."""
+    """Return the result of the search for the highest rate (`step`): verdict, reason, multiple."""
     multiple, low, high = (step.value(f"capacity.{name}") for name in ("multiple", "low", "high"))
     if multiple is None or low is None:
         return _nothing_held(sizing, step)
@@ -308,9 +311,9 @@ def _came_to(sizing: Sizing, step: StepResult) -> _CameTo:
 
 
 def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
-    """Return the verdict by a multiple's interval and by the hold, and words to append to it.
+    """Return the verdict by the ends of a multiple's interval and by the hold, and words to append.
 
-    The hold ends the search: it keeps up the required rate for longer.
+    The hold is the last part of the search (`step`): it keeps up the required rate for longer.
     """
     if high is not None and high < 1:
         return Fit.DOES_NOT_FIT, ""
@@ -331,7 +334,7 @@ def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
 
 
 def _given_up(step: StepResult) -> str:
-    """Return words on why a search was given up; "" if it was not."""
+    """Return words on why the search (`step`) was given up; "" if it was not."""
     why = _text(step, "capacity.gave_up")
     return f", and the search was given up: {why}; {WAIT}" if why else ""
 
@@ -340,7 +343,7 @@ WAIT = "end what else runs here, or have the search wait for it with --wait 30mi
 
 
 def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
-    """Return the result of a search that accepted no rate."""
+    """Return the result of a search (`step`) that found no rate that was surely sustained."""
     trials = [row for row in step.tables.get("trials", ()) if row["ended"] != "void"]
     held = max((row["multiple"] for row in trials if row["ended"] == "held"), default=None)
     failed = [row for row in trials if row["ended"] == "failed"]
@@ -363,7 +366,7 @@ def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
 
 
 def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str) -> _CameTo:
-    """Return the result of a search in which every trial failed.
+    """Return the result of a search in which every trial failed; `failed` are the trials' rows.
 
     If all trials were at the required rate and the server did too few statements, the multiple is
     the number that it did, divided by the required number.  `words` is the reason if some trials
@@ -456,7 +459,7 @@ def _demand(name: str, trial: Mapping[str, Any]) -> float | None:
 
 
 def _limited(judgement: Judgement) -> ResourceRow:
-    """Return the row of a known limit of the target."""
+    """Return the row of a resource for the verdict on a known limit of the target."""
     return ResourceRow(
         resource=f"{judgement.title}, by --target",
         unit=judgement.unit,

@@ -28,7 +28,8 @@ def changes(
 ) -> Iterator[Remedy]:
     """Yield changes that would alter the verdict, with the measured or calculated ones first.
 
-    Changes whose effect is only predicted come after them.
+    Changes whose effect is only predicted follow.  `step` is the result of the search for the
+    highest rate (None if there was none), `load` that result in short, `rows` the resources.
     """
     yield from _floor(sizing, run)
     if step is not None:
@@ -65,7 +66,10 @@ def _flush_seconds(run: Run) -> float:
 
 
 def _objective(step: StepResult, load: Loaded) -> Iterator[Remedy]:
-    """Yield a remedy: an objective that the failed trials at the required rate would have met."""
+    """Yield a remedy: the objective that failed trials at the required rate would have met, if any.
+
+    `step` has the table of trials.
+    """
     if load.fit is Fit.FITS:
         return
     near = [
@@ -105,7 +109,10 @@ def margins(growth: float, headroom: float, load: Loaded) -> Iterator[Remedy]:
 
 
 def more_of_the_first(load: Loaded, rows: Sequence[ResourceRow]) -> Iterator[Remedy]:
-    """Yield a prediction of what more of the limiting resource would allow."""
+    """Yield a prediction: the multiple of the required rate if the limiting resource were larger.
+
+    Nothing is yielded if it would change little or is not known.
+    """
     if not load.first or load.multiple is None:
         return
     others = [
@@ -126,7 +133,7 @@ def more_of_the_first(load: Loaded, rows: Sequence[ResourceRow]) -> Iterator[Rem
 
 
 def _others(load: Loaded, rows: Sequence[ResourceRow]) -> list[ResourceRow]:
-    """Return the rows of other resources than the limiting one, where their supply is known."""
+    """Return the rows of the resources that do not limit the load, where their supply is known."""
     return [
         row
         for row in rows

@@ -12,7 +12,7 @@ _WHOLE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A heap, an index or a TOAST relation, and its counters: totals or increases."""
+    """A heap, an index or a TOAST relation of `table`, and its counters: totals or increases."""
 
     table: str
     heap: bool
@@ -31,7 +31,7 @@ class Relation:
         return None if min(done.values()) < 0 else replace(self, **done)
 
     def with_more(self, more: "Relation") -> "Relation":
-        """Return `more`, which is this relation at a later time, with both counters added."""
+        """Return `more`, this relation at a later time, with the counters of both added up."""
         return replace(more, **{name: getattr(self, name) + getattr(more, name) for name in _DONE})
 
 
@@ -40,7 +40,7 @@ _DONE = ("blocks_hit", "blocks_read", "tuples_scanned", "tuples_read", "tuples_w
 
 @dataclass(slots=True)
 class Relations:
-    """Counters of each relation while it was watched: the sum over several readings."""
+    """The increases of each relation's counters while it was watched, summed over the readings."""
 
     _last: dict[str, Relation] = field(default_factory=dict)
     _done: dict[str, Relation] = field(default_factory=dict)
@@ -64,12 +64,12 @@ class Relations:
         self._readings += 1
 
     def done(self) -> list[Relation]:
-        """Return the relations of which blocks were accessed."""
+        """Return the relations of which blocks were accessed, with their counters' increases."""
         return [one for one in self._done.values() if one.blocks_hit + one.blocks_read > 0]
 
 
 def tables(relations: Iterable[Relation]) -> tuple[TableUse, ...]:
-    """Return relations grouped by their tables, those with the most block accesses first."""
+    """Return the use of each table, a sum over its relations; most block accesses come first."""
     uses: dict[str, TableUse] = {}
     for one in relations:
         use = uses.get(one.table, TableUse(name=one.table, bytes=0))
@@ -115,7 +115,10 @@ def estimated(
 
 
 def _touched(relation: Relation, block_bytes: int) -> float:
-    """Return the estimated bytes of a relation's distinct blocks that were accessed."""
+    """Return the estimated bytes of a relation's distinct blocks that were accessed.
+
+    `block_bytes` is the size of a block.
+    """
     blocks = relation.bytes / block_bytes
     accesses = relation.blocks_hit + relation.blocks_read
     if relation.heap and relation.tuples_scanned >= _WHOLE * max(1.0, relation.tuples):

@@ -126,10 +126,11 @@ def of(
     block_bytes: int | None = None,
     hot: str = "",
 ) -> StatementLoad:
-    """Return statements that do the work of one window of a profile.
+    """Return statements a second that do the work of one window of a profile.
 
     `columns` has the means of the profile's columns over the window.  `statements` has the kinds of
     statements in the whole profile; each kind is assumed to have the same share in the window.
+    `hot` is the share of the data that gets most accesses, such as 10%/90%, or "".
     """
     counted = _Counted(columns, block_bytes or _BLOCK, statements)
     writes = _writes(counted)
@@ -145,7 +146,10 @@ def of(
 
 
 def transactions(columns: Mapping[str, float]) -> float | None:
-    """Return transactions a second, committed or rolled back; None where they are not counted."""
+    """Return transactions a second, committed or rolled back; None where they are not counted.
+
+    `columns` is a profile's column -> its mean.
+    """
     if "commits" not in columns:
         return None
     return columns["commits"] + columns.get("rollbacks", 0.0)
@@ -299,9 +303,11 @@ def _in_blocks(
     statements: float,
     scanned_rows: float,
 ) -> tuple[float, float]:
-    """Return two rates a second: rows read by an index, and blocks scanned.
+    """Return (rows read by an index, blocks read by scans), both a second.
 
-    Rows in the same block count once, as far as the counted block accesses show it.
+    Rows in the same block count once, as far as the counted block accesses show it.  `rows`,
+    `statements` (which read them) and `scanned_rows` are numbers a second; `writes` has the fields
+    of the StatementLoad about writes.
     """
     scanned = scanned_rows / _ROWS_A_BLOCK
     if scanned_rows:
@@ -322,7 +328,10 @@ def _in_blocks(
 
 
 def _missed(counted: _Counted, scanned: float, by_index: float) -> float:
-    """Return blocks a second that scans read and that were not in the buffers."""
+    """Return how many of the `scanned` blocks a second were not in the server's buffers.
+
+    `by_index` is the number of rows a second that were read or written by an index.
+    """
     # For a row found by an index, its own block and the last one of the index may be missed.
     left = max(0.0, counted.sum("blocks_read") - 2 * by_index)
     large = counted.sum("io_read_bulk_mbps") * 1e6 / counted.block_bytes

@@ -21,9 +21,10 @@ _TAIL_BYTES = 64 << 10
 
 
 def target(device: str) -> IoTarget:
-    """Return a device as the target of reads and writes, without its first and last MiB.
+    """Return a block device as the target of reads and writes, without its first and last MiB.
 
-    Raises Impossible if it is not a block device or may not be opened.
+    `device` is a path such as /dev/sdb. Raises Impossible if it is not a block device, may not be
+    opened, or is smaller than 4 MiB.
     """
     _block_device(device)
     size = _size(device)
@@ -42,7 +43,7 @@ def may_write(device: str, serial: str, *, root: Path = Path("/")) -> None:
 
     It may be written if `serial` is what `serial_of` returns for it, which proves that the user
     means this device, and if the device is empty and unused. A device without a serial number may
-    never be written.
+    never be written. `root` is the root folder for /sys and /proc; tests give another one.
     """
     _block_device(device)
     own = serial_of(device, root=root)
@@ -62,7 +63,8 @@ def may_write(device: str, serial: str, *, root: Path = Path("/")) -> None:
 def serial_of(device: str, *, root: Path = Path("/")) -> str:
     """Return a device's serial number or another id of it; "" if there is none.
 
-    For a loop device the id is the path of the file that it presents.
+    For a loop device the id is the path of the file that it presents. `root` is the root folder
+    for /sys; tests give another one.
     """
     folder = _sysfs(device, root)
     for name in ("serial", "device/serial", "device/wwid", "wwid", "dm/uuid", "loop/backing_file"):
@@ -76,7 +78,11 @@ def serial_of(device: str, *, root: Path = Path("/")) -> str:
 
 
 def in_use(device: str, *, root: Path = Path("/")) -> str:
-    """Return why a device is in use, as the end of a sentence "it ..."; "" if it is unused."""
+    """Return why a device is in use, such as `is mounted on /data`; "" if it is unused.
+
+    The text is the end of a sentence that begins with "it". `root` is the root folder for /sys and
+    /proc; tests give another one.
+    """
     folder = _sysfs(device, root)
     parts = sorted(child.name for child in folder.iterdir() if (child / "partition").exists())
     if parts:
@@ -98,7 +104,11 @@ def in_use(device: str, *, root: Path = Path("/")) -> str:
 
 
 def signature(device: str) -> str:
-    """Return what is stored on a device, as the end of a sentence "it ..."; "" if it is empty."""
+    """Return the contents of a device, such as `has the signature of ext4`; "" if it is empty.
+
+    The text is the end of a sentence that begins with "it". A device is empty if wipefs finds no
+    signature on it and its first MiB and last 64 KiB are zero.
+    """
     named = _probed(device)
     if named:
         return named
@@ -113,9 +123,10 @@ def signature(device: str) -> str:
 
 
 def _probed(device: str) -> str:
-    """Return the contents that util-linux's wipefs finds, as the end of a sentence "it ...".
+    """Return the contents that util-linux's wipefs finds, such as `has the signature of ext4`.
 
-    "" if it finds none, or if wipefs is not installed.
+    The text is the end of a sentence that begins with "it"; `cannot be examined ...` if wipefs
+    fails. Returns "" if it finds nothing, or if wipefs is not installed.
     """
     program = shell.find("wipefs", Path("/usr/sbin"), Path("/sbin"))
     if program is None:
@@ -129,9 +140,10 @@ def _probed(device: str) -> str:
 
 
 def _held(device: str) -> str:
-    """Return why this process cannot open a device alone, as the end of a sentence "it ...".
+    """Return `cannot be had alone (...)` if the device cannot be opened with O_EXCL, else "".
 
-    If it cannot, the kernel or a program uses the device. "" if it can.
+    O_EXCL fails if the kernel uses the device, for example because it is mounted. The text is the
+    end of a sentence that begins with "it".
     """
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))

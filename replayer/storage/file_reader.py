@@ -44,7 +44,7 @@ ReadAt = Callable[[int], int]
 
 @dataclass
 class ReadResult:
-    """The files and bytes that one thread has read, and its latencies."""
+    """The files and bytes that one thread of the step walk has read, and its latencies in ns."""
 
     files: list[tuple[int, int]] = field(default_factory=list)
     """(index of the file, bytes read) of each file or range."""
@@ -58,7 +58,10 @@ class ReadResult:
 
 @dataclass(frozen=True)
 class ReadProgress:
-    """The bytes and files that the threads of one process have read until `clock_ns`."""
+    """The bytes and files that all threads of one process have read up to a time.
+
+    The time `clock_ns` is in ns of CLOCK_MONOTONIC. `files` counts files, or ranges of files.
+    """
 
     pid: int
     clock_ns: int
@@ -70,8 +73,8 @@ class ReadProgress:
 class Queue:
     """A queue of files to read, which all threads of all processes share.
 
-    Each process has a copy of this object. All copies have the same `counter`, which is the number
-    of the next file or range.
+    Each process has a copy of this object. All copies share one `counter`: the number of the next
+    file, or range of a file, that no thread has taken yet.
     """
 
     paths: tuple[str, ...]
@@ -95,7 +98,10 @@ class Queue:
         return (number, 0, self.sizes[number]) if number < len(self.paths) else None
 
     def said(self, clock_ns: int) -> ReadProgress:
-        """Return how much all threads of this process have read until `clock_ns`, in total."""
+        """Return the bytes and files that all threads of this process have read so far.
+
+        `clock_ns` is the present time in ns of CLOCK_MONOTONIC; it is put into the result.
+        """
         read_bytes = sum(haul.read_bytes for haul in self.hauls)
         return ReadProgress(
             os.getpid(), clock_ns, read_bytes, sum(len(haul.files) for haul in self.hauls)
@@ -103,9 +109,11 @@ class Queue:
 
 
 def read_all(queue: Queue, barrier: Barrier, report: Report) -> ReadResult:
-    """Read files or ranges until the queue is empty; skip a file that no longer exists.
+    """Read files or ranges from the queue until it is empty, as one thread; return what was read.
 
-    Raises ReplayerError with the file's name if a file cannot be read.
+    The reading begins when the barrier opens. `report` is called with a ReadProgress of the process
+    about four times a second. A file that no longer exists is skipped and noted. Raises
+    ReplayerError with the file's name if a file cannot be read.
     """
     # This code makes no cycles, and a collection would stop all threads of the process.
     gc.disable()
@@ -136,10 +144,12 @@ def read_all(queue: Queue, barrier: Barrier, report: Report) -> ReadResult:
 
 
 def deal(sizes: Sequence[int], threads: int, block_size: int) -> tuple[Range, ...]:
-    """Return ranges of the files if there are fewer files than `threads`; () means whole files.
+    """Return the ranges of files that threads read; () means that they read whole files.
 
-    A thread's share is all bytes divided by `threads`, rounded up to whole blocks. Files larger
-    than that are divided into ranges of one share each. () is also returned if no file is larger.
+    `sizes` has the bytes of each file, and `block_size` is in bytes. A thread's share is all bytes
+    divided by `threads`, at least 4 MiB, rounded up to whole blocks. Files larger than that are
+    divided into ranges of one share each. () is returned if there are at least as many files as
+    threads, or if no file is larger than a share.
     """
     share = max(-(-sum(sizes) // threads), LEAST_RANGE)
     share = -(-share // block_size) * block_size
@@ -170,7 +180,8 @@ def why_not_direct(path: str) -> str:
 def _read(read_at: ReadAt, piece: Range, haul: ReadResult, queue: Queue, report: Report) -> None:
     """Read one range of an open file to its end, and add its bytes and latencies to `haul`.
 
-    At intervals, `report` is called with the progress of the process.
+    `read_at` reads one block. `piece` has the offsets in bytes at which the range begins and ends.
+    At most four times a second, `report` is called with the progress of the process.
     """
     clock, latencies = time.monotonic_ns, haul.latencies
     _, offset, end = piece
@@ -197,10 +208,11 @@ Way = Callable[[int, int], contextlib.AbstractContextManager[ReadAt]]
 
 
 def _buffered(block_size: int) -> tuple[Way, int]:
-    """Return a function that opens a reader for readv(2), and the flags for open(2).
+    """Return a function that makes a reader by readv(2), and the flags for open(2).
 
-    The reads go through the page cache. The function takes an open file and the end of the range to
-    read. Its context yields the reader, a `ReadAt`.
+    The reads go through the page cache, in blocks of `block_size` bytes. The function takes a file
+    descriptor and the offset in bytes at which the range to read ends. It returns a context manager
+    that yields the reader: a function that reads the block at an offset.
     """
     buffers = [bytearray(block_size)]
 
@@ -212,9 +224,11 @@ def _buffered(block_size: int) -> tuple[Way, int]:
 
 
 def _direct(block_size: int) -> tuple[Way, int]:
-    """Return a function that opens a reader for preadv(2) with O_DIRECT, and the flags for open(2).
+    """Return a function that makes a reader by preadv(2), and the flags for open(2): O_DIRECT.
 
-    The function is like that of `_buffered`. The last block of a file may be shorter.
+    The reads are in blocks of `block_size` bytes; the last block of a file may be shorter. The
+    function takes a file descriptor and the offset in bytes at which the range to read ends. It
+    returns a context manager that yields the reader: a function that reads the block at an offset.
     """
     # An anonymous mapping is page aligned.
     buffers = [mmap.mmap(-1, block_size)]
@@ -227,10 +241,12 @@ def _direct(block_size: int) -> tuple[Way, int]:
 
 
 def _mapped(block_size: int) -> tuple[Way, int]:
-    """Return a function that opens a reader for mmap(2), and the flags for open(2).
+    """Return a function that makes a reader by mmap(2), and the flags for open(2).
 
-    The function is like that of `_buffered`. numpy reads every byte of the mapping, without holding
-    the interpreter's lock.
+    numpy reads every byte of the mapping, in blocks of `block_size` bytes, without holding the
+    interpreter's lock. The function takes a file descriptor and the offset in bytes at which the
+    range to read ends. It returns a context manager that yields the reader: a function that reads
+    the block at an offset.
     """
     # Only this way needs numpy, and each of many processes would load it.
     import numpy as np  # noqa: PLC0415

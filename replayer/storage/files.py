@@ -66,9 +66,9 @@ def recover(note: journal.Note) -> str:
 
 
 def enough(parent: Path, wanted: int) -> None:
-    """Raise Impossible if the file system of `parent` has less than `wanted` bytes and 16 MiB free.
+    """Raise Impossible if `wanted` bytes and 16 MiB are more than `parent`'s file system has free.
 
-    Also raises Impossible if the folder `parent` does not exist.
+    The 16 MiB must be free in addition. Also raises Impossible if `parent` does not exist.
     """
     free = free_bytes(parent)
     if wanted + _SPARE_BYTES > free:
@@ -123,7 +123,7 @@ class Workspace:
         direct: bool = True,
         wrote: Callable[[int], None] = lambda _: None,
     ) -> IoTarget:
-        """Make `count` files in the subfolder `name`, and return them as a target.
+        """Make `count` files of `bytes_each` in the subfolder `name`, and return them as a target.
 
         If `filled`, they contain incompressible data, which is on the disk on return; otherwise
         they are empty. If `direct`, the target is marked for O_DIRECT, provided that this works
@@ -149,8 +149,8 @@ class Workspace:
     def empty(self, target: IoTarget) -> None:
         """Truncate the files of a target to zero bytes, so that the next writes allocate blocks.
 
-        The truncation is on the disk on return. Otherwise the file system would write its journal
-        and discard blocks during the measurement.
+        The truncation is on the disk on return (fsync). Without that, the file system would write
+        its journal and discard blocks during the measurement.
         """
         for path in target.paths:
             os.truncate(path, 0)
@@ -158,14 +158,17 @@ class Workspace:
             settle(path)
 
     def refill(self, target: IoTarget) -> None:
-        """Replace each file of a target that is shorter than `file_bytes` with a new, full file."""
+        """Replace each file that is shorter than the target's `file_bytes` with a new, full file.
+
+        The new file has incompressible data, which is on the disk on return.
+        """
         for path in map(Path, target.paths):
             if path.stat().st_size < target.file_bytes:
                 path.unlink()
                 _create(path, target.file_bytes, lambda _: None)
 
     def forget(self, target: IoTarget) -> None:
-        """Remove the files of a target."""
+        """Remove the files of a target from the disk; a file that is already gone is no error."""
         for path in target.paths:
             Path(path).unlink(missing_ok=True)
 
@@ -218,7 +221,8 @@ def _direct_block(folder: Path, block_size: int) -> bool:
 def _create(path: Path, size: int, wrote: Callable[[int], None]) -> None:
     """Make one file of incompressible data, no two pages of it alike, and write it to the disk.
 
-    `size` 0 makes an empty file. `wrote` is called with the length of each piece written.
+    `size` is in bytes; 0 makes an empty file. `wrote` is called with the length in bytes of each
+    piece written.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -11,7 +11,7 @@ MIB = 1 << 20
 
 
 class BlockOrder(StrEnum):
-    """The order in which blocks are visited."""
+    """The order in which the threads of an I/O job read or write the blocks of their files."""
 
     RANDOM = "random"
     """Each block is equally likely every time, whether it was visited before or not."""
@@ -33,7 +33,7 @@ class Sync(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IoTarget:
-    """Files of equal size that one client works on, or one block device."""
+    """Files of equal size that one client of an I/O job reads and writes, or one block device."""
 
     paths: tuple[str, ...]
     file_bytes: int
@@ -50,7 +50,11 @@ class IoTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoJob:
-    """The work of `threads` threads; it ends after `seconds` or after `operations`, if given."""
+    """The reads and writes of an I/O measurement, by `threads` threads in blocks of `block_size`.
+
+    The block size is in bytes.  The job ends after `seconds` or after `operations`; at least one of
+    the two is given.
+    """
 
     name: str
     threads: int
@@ -90,11 +94,11 @@ class IoJob:
 
     @property
     def writes(self) -> bool:
-        """Return whether the job writes."""
+        """Return whether at least some of the job's operations are writes."""
         return self.read_share < 1
 
     def blocks(self, target: IoTarget) -> int:
-        """Return the number of a target's blocks that the job uses.
+        """Return the number of a target's blocks that the job uses, limited by its working set.
 
         Raises Impossible if there are fewer blocks than threads.
         """
@@ -111,7 +115,10 @@ class IoJob:
 
 @dataclass(frozen=True, slots=True)
 class IoThread:
-    """One thread's part of a job."""
+    """One thread's part of an I/O job: the job, the files, and the thread's number.
+
+    `client` is the index, from 0, of the client that the thread works for.
+    """
 
     job: IoJob
     target: IoTarget
@@ -126,10 +133,12 @@ class IoThread:
 
 @dataclass(frozen=True, slots=True)
 class ThreadResult:
-    """The result of one thread.
+    """The result of one thread of an I/O job.
 
-    `latencies` are (those of the counted reads, those of the counted writes). `per_second` has the
-    number of counted operations in each second since the window began.
+    The measured window begins after the warm-up, at `window_begin_ns`; the last operation ended at
+    `last_ns`. Both are in ns of CLOCK_MONOTONIC. `latencies` are (those of the counted reads, those
+    of the counted writes). `per_second` has the number of counted operations in each second since
+    the window began.
     """
 
     window_begin_ns: int
@@ -142,6 +151,6 @@ class ThreadResult:
     per_second: tuple[int, ...]
 
     def moved(self, by_ns: int) -> "ThreadResult":
-        """Return the result with `by_ns` added to its times, to convert them to another clock."""
+        """Return a copy with `by_ns` nanoseconds added to its two times, to change their clock."""
         begin_ns, last_ns = self.window_begin_ns + by_ns, self.last_ns + by_ns
         return replace(self, window_begin_ns=begin_ns, last_ns=last_ns)

@@ -1,4 +1,4 @@
-"""The result of a job: the sum of the results of its threads, of its clients, or of its hosts."""
+"""The result of an I/O job: the sum over its threads, its clients, or its hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IoResult:
-    """The result of one job of one client, or the sum of this job for several clients."""
+    """The result of one I/O job of one client, or the sum of this job for several clients.
+
+    The measured window begins at `begin_ns`, in ns of CLOCK_MONOTONIC, and lasts `seconds`. `reads`
+    and `writes` are latencies of the operations that ended in it. `per_second` has their number in
+    each second. `issued_reads` and `issued_writes` also count the operations of the warm-up.
+    """
 
     job: IoJob
     seconds: float
@@ -34,20 +39,21 @@ class IoResult:
 
     @property
     def end_ns(self) -> int:
-        """Return the end of the window, in ns of the clock of `begin_ns`."""
+        """Return the end of the measured window, in ns of the clock of `begin_ns`."""
         return self.begin_ns + round(self.seconds * 1e9)
 
     @property
     def operations(self) -> int:
-        """Return the number of counted operations."""
+        """Return the number of reads and writes that ended in the measured window."""
         if self.within is not None:
             return self.within
         return self.reads.operations + self.writes.operations
 
     def done_between(self, begin_ns: int, end_ns: int) -> float:
-        """Return the number of counted operations between two times, estimated by interpolation.
+        """Return the number of reads and writes that ended between two times, by interpolation.
 
-        The operations of each second are taken as spread evenly over this second.
+        The times are in ns of the clock of `self.begin_ns`. The operations of each second of the
+        measured window are taken as spread evenly over this second.
         """
         ends = [min(float(second), self.seconds) for second in range(len(self.per_second) + 1)]
         done = [0, *accumulate(self.per_second)]
@@ -56,17 +62,17 @@ class IoResult:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of all counted operations."""
+        """Return the bytes that were read and written in the measured window."""
         return self.operations * self.job.block_size
 
     @property
     def iops(self) -> float:
-        """Return the counted operations per second of the window."""
+        """Return the reads and writes per second of the measured window."""
         return self.operations / self.seconds
 
     @property
     def throughput(self) -> float:
-        """Return the bytes of counted operations per second of the window."""
+        """Return the bytes read and written per second of the measured window."""
         return self.bytes / self.seconds
 
     @property
@@ -76,10 +82,11 @@ class IoResult:
 
 
 def summed(job: IoJob, shares: Sequence[ThreadResult]) -> IoResult:
-    """Return the sum of all threads' results.
+    """Return the sum of the results of all threads of a job; `shares` has one result per thread.
 
-    The window is the job's duration if the time limit ended the job.  Otherwise it lasts from the
-    end of the warm-up to the last operation.  Raises ReplayerError if it has no operation.
+    The measured window is the job's duration if the time limit ended the job.  In other cases it
+    lasts from the end of the warm-up to the last operation.  Raises ReplayerError if no operation
+    ended in it.
     """
     begin = shares[0].window_begin_ns
     last = max(share.last_ns for share in shares)
@@ -105,7 +112,10 @@ def summed(job: IoJob, shares: Sequence[ThreadResult]) -> IoResult:
 
 
 def together(results: Sequence[IoResult]) -> IoResult:
-    """Return the sum of the same job's results for several clients, over the longest window."""
+    """Return the sum of one job's results for several clients of this host.
+
+    `results` has one result per client.  The measured window of the sum is the longest of theirs.
+    """
     first = results[0]
     return IoResult(
         job=first.job,
@@ -120,10 +130,11 @@ def together(results: Sequence[IoResult]) -> IoResult:
 
 
 def overlapped(results: Sequence[IoResult]) -> IoResult:
-    """Return the sum of the same job's results on several hosts, over the time when all worked.
+    """Return the sum of one job's results on several hosts, over the time when all hosts worked.
 
-    The latencies also include the operations of a host while not all hosts worked.  Raises
-    ReplayerError if there was no time in which all hosts worked.
+    `results` has one result per host, all by the same clock.  The latencies also include the
+    operations of a host while not all hosts worked.  Raises ReplayerError if there was no time in
+    which all hosts worked.
     """
     begin, end = max(one.begin_ns for one in results), min(one.end_ns for one in results)
     if begin >= end:
@@ -145,7 +156,10 @@ def _added(many: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def summary(latencies: Latencies) -> dict[str, Any]:
-    """Return name of column, such as `p95_us` -> value in microseconds, for tables of latencies."""
+    """Return the columns of a table of latencies: name, such as `p95_us` -> microseconds.
+
+    They are mean, percentiles 50, 95 and 99, largest, smallest and standard deviation.
+    """
     return {
         "avg_us": latencies.mean_ns / 1e3,
         "p50_us": latencies.percentile_ns(50) / 1e3,

@@ -1,4 +1,4 @@
-"""Run the same jobs for one or more clients, each on its own files, and add up the results."""
+"""Run of the same I/O jobs for one or more clients, each on its own files, and its results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ _MOST_LOOP = 0.05
 
 @dataclass(frozen=True)
 class IoRun:
-    """The results of all jobs of all clients, and the processor time that they took."""
+    """The results of all I/O jobs of all clients, and the CPU seconds of their processes.
+
+    The threads started at `opened_ns`, and the last one was done at `done_ns`, both in ns of
+    CLOCK_MONOTONIC.
+    """
 
     by_client: tuple[tuple[IoResult, ...], ...]
     """For each client, the results of all jobs."""
@@ -47,19 +51,23 @@ class IoRun:
 
     @property
     def processor_bound(self) -> bool:
-        """Return whether the processors limited the rate, not the storage; False if not known."""
+        """Return whether the processors were the limit: less than 5 percent of their time was idle.
+
+        Returns False if the idle share is not known.
+        """
         return self.idle is not None and self.idle < _BUSY_IDLE
 
     @property
     def loop_share(self) -> float:
-        """Return the share of the workers' CPU time that was spent in Python, not in the kernel."""
+        """Return the share, 0 to 1, of the workers' CPU time in user mode, which is Python code."""
         return self.user_seconds / ((self.user_seconds + self.system_seconds) or 1)
 
     @property
     def loop_time(self) -> float:
-        """Return the share of its time that a thread spent in Python code, not in an operation.
+        """Return the share of its elapsed time that a thread spent in Python code, on average.
 
-        With one thread, this is the share of the IOPS that is lost by the use of Python.
+        The rest is spent in reads and writes.  With one thread, this is the share of the IOPS that
+        is lost by the use of Python.
         """
         results = [one for results in self.by_client for one in results]
         whole = sum(one.job.threads * one.seconds for one in results)
@@ -67,19 +75,23 @@ class IoRun:
 
     @property
     def limit(self) -> str:
-        """Return what limits the rate: `processors`, `interpreter`, or "" for the storage."""
+        """Return what limits the operations per second: `processors`, `interpreter`, or "".
+
+        It is `interpreter` if a thread spends over 5 percent of its time in Python, and "" if the
+        storage is the limit.
+        """
         if self.processor_bound:
             return "processors"
         return "interpreter" if self.loop_time > _MOST_LOOP else ""
 
     def of(self, job: int = 0) -> IoResult:
-        """Return the result of the job with this index, all clients together."""
+        """Return the sum of all clients' results of the job with the index `job`, from 0."""
         results = [results[job] for results in self.by_client]
         return overlapped(results) if self.apart else together(results)
 
     @property
     def cpu_per_operation(self) -> float:
-        """Return the CPU seconds per operation; the operations of the warm-up count, too."""
+        """Return the CPU seconds of the worker processes per read or write, warm-up included."""
         issued = sum(
             one.issued_reads + one.issued_writes for results in self.by_client for one in results
         )
@@ -93,10 +105,11 @@ def run_io(
     watch: Callable[[int], None] | None = None,
     opened: Callable[[], None] | None = None,
 ) -> IoRun:
-    """Run all jobs at the same time for every client; `targets` has one target for each client.
+    """Run all jobs at the same time for every client, on this host, and return their results.
 
-    `opened` is called just before the jobs start.  `watch` is called at least once a second with
-    the number of operations since its last call.  Raises ReplayerError for the first error.
+    `targets` has the files of each client.  `opened` is called just before the jobs start.  `watch`
+    is called at least once a second with the number of operations that were reported since its last
+    call.  Raises ReplayerError for the first error of the storage, or if a file was removed.
     """
     threads = [
         thread
@@ -127,11 +140,12 @@ def run_io_on_hosts(
     opened: Callable[[], None],
     ended: Callable[[Pool, Sequence[tuple[int, ThreadResult]]], None],
 ) -> IoRun:
-    """Run all jobs at the same time on all client hosts, each host on its own target.
+    """Run all jobs at the same time on all client hosts, and return their results.
 
-    `watch` and `opened` are called as by `run_io`.  `ended` is called at the end with the pool and
-    a list of (index of the host, result) of each thread; after an error or a lost host the list is
-    empty.
+    `targets` has the files of each host.  `opened` is called just before the jobs start.  `watch`
+    is called at least once a second with the number of operations that were reported since its last
+    call.  `ended` is called at the end with the pool and a list of (index of the host, result) of
+    each thread; after an error or a lost host the list is empty.
     """
     by_target = [
         [thread for job in jobs for thread in _apart(job, target, client)]
@@ -164,11 +178,12 @@ def _apart(job: IoJob, target: IoTarget, client: int) -> list[IoThread]:
 
 
 def _processes(threads: int, cores: int | None = None) -> int:
-    """Return the number of processes for `threads` threads on `cores` processors.
+    """Return the number of worker processes for `threads` threads on `cores` processors.
 
-    None means the processors of this host.  The threads of one process wait for each other, because
-    they share the interpreter's lock.  With a hundred threads in two processes on two cores, this
-    happened at every third operation.  So there are more processes than cores.
+    If `cores` is None, it is the number of processors that this process may use.  The threads of
+    one process wait for each other, because they share the interpreter's lock.  With a hundred
+    threads in two processes on two cores, this happened at every third operation.  So there are
+    more processes than cores.
     """
     if cores is None:
         cores = len(os.sched_getaffinity(0))
@@ -176,9 +191,9 @@ def _processes(threads: int, cores: int | None = None) -> int:
 
 
 def _threads(job: IoJob, target: IoTarget, client: int) -> list[IoThread]:
-    """Return an IoThread for each thread of a job; they work on the target of one client.
+    """Return an IoThread for each thread of a job; all of them work on the files `target`.
 
-    `client` is the client's index.
+    `client` is the index, from 0, of the client that has these files.
     """
     turn = Counter() if job.access is BlockOrder.SHARED else None
     return [IoThread(job, target, number, client, turn) for number in range(job.threads)]
@@ -201,9 +216,9 @@ def _sum(
 
 
 def _all_there(targets: Sequence[IoTarget]) -> None:
-    """Raise ReplayerError if the first or the last file of a target was removed.
+    """Raise ReplayerError if the first or the last file of any target was removed.
 
-    The workers would not notice it: an open file can still be read.
+    The worker processes would not notice it: an open file can still be read.
     """
     for target in targets:
         for path in (target.paths[0], target.paths[-1]):

@@ -1,4 +1,4 @@
-"""One thread's part of a job: the loops of reads and writes, whose latencies are measured.
+"""One thread's part of an I/O job: the loops of reads and writes, whose latencies are measured.
 
 A chunk is some thousand operations, whose offsets, functions and buffers are prepared before it.
 While a chunk runs, each operation is one system call, one reading of the clock and one store.
@@ -55,8 +55,9 @@ _Operation = tuple["Callable[[int, Any, int], int]", int, Any, int]
 
 @distributable
 def work(thread: IoThread, barrier: Barrier, report: Report) -> ThreadResult:
-    """Open the files of a thread, wait for the start, work, and return the thread's result.
+    """Open the files of a thread, wait for the start, read and write, and return the result.
 
+    `report` is called about twice a second with the number of operations since its last call.
     Raises ReplayerError, with one sentence, for any error of the storage.
     """
     worker = _IoWorker(thread)
@@ -70,7 +71,11 @@ def work(thread: IoThread, barrier: Barrier, report: Report) -> ThreadResult:
 
 
 def trouble(error: OSError, thread: IoThread) -> str:
-    """Return a sentence that reports an error of the storage in a thread's work."""
+    """Return a sentence for the user about an error of the storage in a thread's work.
+
+    It names the job and the file.  For a full disk, a missing file or an error of the device, it
+    also has a cause or a remedy.
+    """
     job, where = thread.job, thread.target.paths[0]
     doing = {1.0: "reading", 0.0: "writing"}.get(job.read_share, "reading and writing")
     what = f"{job.name}: {doing} blocks of {job.block_size} bytes of {where}"
@@ -91,9 +96,10 @@ def trouble(error: OSError, thread: IoThread) -> str:
 
 
 def _rewrite(fd: int, buffers: list[Any], offset: int) -> int:
-    """Read a block, change its first byte and write it back.
+    """Read the block at `offset`, change its first byte and write it back.
 
-    Returns the number of bytes written, 0 if less than a block could be read.
+    `buffers` holds one buffer, of the block's length.  Returns the number of bytes written, 0 if
+    less than a block could be read.
     """
     if os.preadv(fd, buffers, offset) != len(buffers[0]):
         return 0
@@ -115,14 +121,18 @@ def _buffer(size: int, *, huge: bool) -> memoryview:
 
 
 class _HugePages:
-    """Memory on huge pages, from which all threads of this process take their buffers."""
+    """Memory on huge pages, from which all threads of this process take their I/O buffers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._left = memoryview(b"")
 
     def take(self, size: int) -> memoryview:
-        """Return the next `size` unused bytes of this memory, which start at a page boundary."""
+        """Return `size` unused bytes, which start at a page boundary.
+
+        They are on huge pages if the kernel grants them.  More memory is mapped if not enough is
+        left.  It is never given back.
+        """
         whole = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         with self._lock:
             if whole > len(self._left):
@@ -135,7 +145,10 @@ _HUGE = _HugePages()
 
 
 def _whole(size: int) -> memoryview:
-    """Return new memory of at least `size` bytes, in whole huge pages if the kernel has them."""
+    """Return new memory of at least `size` bytes, a multiple of 2 MiB, on huge pages if possible.
+
+    Without huge pages in the kernel, it is on small pages.
+    """
     whole = -(-size // _HUGE_PAGE) * _HUGE_PAGE
     memory = mmap.mmap(-1, whole + _HUGE_PAGE, flags=_PRIVATE)
     with contextlib.suppress(OSError):  # a kernel without huge pages
@@ -145,7 +158,7 @@ def _whole(size: int) -> memoryview:
 
 
 class _IoWorker:
-    """The work of one thread: its files, buffers, operations and results."""
+    """The work of one thread of an I/O job: its files, buffers, operations and results."""
 
     def __init__(self, thread: IoThread) -> None:
         self._thread = thread
@@ -157,7 +170,7 @@ class _IoWorker:
         self._unsynced = 0
 
     def open(self) -> None:
-        """Open the files and prepare the first chunk."""
+        """Open the files, fill the buffers, and prepare the first chunk of operations."""
         job, target = self._job, self._thread.target
         self._blocks = job.blocks(target)
         seeds = [job.seed, self._thread.client, self._thread.number]
@@ -180,12 +193,16 @@ class _IoWorker:
         self._ready = self._chunk()
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the descriptors of the files that `open` opened."""
         while self._fds:
             os.close(self._fds.pop())
 
     def run(self, opened_ns: int, report: Report) -> ThreadResult:
-        """Do the thread's operations from the start at `opened_ns` on, and return the result."""
+        """Do the thread's reads and writes, and return the result.
+
+        `opened_ns` is the common start of all threads, in ns of CLOCK_MONOTONIC.  `report` is
+        called about twice a second with the number of operations since its last call.
+        """
         job = self._job
         begin = opened_ns + int(job.warmup * 1e9)
         deadline = _NEVER if job.seconds is None else begin + int(job.seconds * 1e9)
@@ -225,9 +242,9 @@ class _IoWorker:
         return mode | direct | (os.O_DSYNC if job.dsync else 0) | os.O_CLOEXEC
 
     def _own_operations(self) -> int:
-        """Return how many operations this thread has to do; those not counted are included.
+        """Return the number of operations of this thread, those that are not counted included.
 
-        Without a number of operations in the job, the result is practically unlimited.
+        It is 2**62, that is unlimited, if the job has no number of operations.
         """
         job = self._job
         if job.operations is None:
@@ -236,7 +253,11 @@ class _IoWorker:
         return even + (self._thread.number < rest) + job.skip
 
     def _make_buffers(self) -> list[list[memoryview]]:
-        """Return page-aligned buffers of one block each, filled with incompressible data."""
+        """Return page-aligned buffers of one block each, filled with incompressible data.
+
+        Each one is in a list, as os.preadv and os.pwritev take it.  Jobs that write small blocks
+        get several.
+        """
         size = self._job.block_size
         # Buffers used in turn: enough that the storage does not soon see the same data, few enough
         # to fit into the cache.
@@ -263,8 +284,9 @@ class _IoWorker:
     def _chunk(self, done: int = 0) -> tuple[Any, Iterator[_Operation], int]:
         """Return the next chunk of operations as (kinds, operations, number of operations).
 
-        `done` is the number of operations before this chunk.  The kinds are an array that is True
-        for writes, or None if all operations are alike.
+        An operation is (function, descriptor, buffers, offset in bytes).  `done` is the number of
+        operations before this chunk.  The kinds are an array that is True for writes, or None if
+        all operations are alike.
         """
         job, target = self._job, self._thread.target
         many = min(self._size, self._quota - done)
@@ -283,9 +305,10 @@ class _IoWorker:
         return kinds, zip(calls, fds, buffers, offsets, strict=False), many
 
     def _calls(self, many: int) -> tuple[Any, Iterator[Callable[..., int]]]:
-        """Return (kinds, functions) of the next `many` operations: for each, the function to call.
+        """Return (kinds, functions) of the next `many` operations, drawn by the job's read share.
 
-        The kinds are an array that is True for writes, or None if all operations are alike.
+        The functions, such as os.preadv, are to be called for the operations.  The kinds are an
+        array that is True for writes, or None if all operations are alike.
         """
         job = self._job
         write = _rewrite if job.rewrite else os.pwritev
@@ -295,9 +318,10 @@ class _IoWorker:
         return kinds, map((os.preadv, write).__getitem__, kinds.astype("int8").tolist())
 
     def _turns(self, done: int) -> Iterator[list[memoryview]]:
-        """Yield the buffer of each of the next operations; buffers for writes have changing data.
+        """Return an endless iterator over the buffers for operations, one after another.
 
-        `done` is the number of operations before these.
+        The data of buffers for writes changes.  `done` is the number of operations that this thread
+        has already done.
         """
         if self._job.writes and len(self._buffers) > 1:
             if done:
@@ -315,8 +339,9 @@ class _IoWorker:
     ) -> Iterator[_Operation]:
         """Yield operations on the next blocks of one sequence that all threads share.
 
-        `turn` counts the blocks taken by all threads.  Each block is taken just before its
-        operation.
+        An operation is (function, descriptor, buffers, offset in bytes).  `calls` and `buffers`
+        have its function and its buffers.  `turn` counts the blocks taken by all threads.  Each
+        block is taken just before its operation.
         """
         size, first = self._job.block_size, self._thread.target.first_byte
         per_file = self._thread.target.file_bytes // size
@@ -341,9 +366,10 @@ class _IoWorker:
         return steps % length + first
 
     def _dash(self, operations: Iterator[_Operation], deadline: int) -> int:
-        """Run operations as fast as possible until the deadline; return how many were done.
+        """Run prepared operations one after another; return how many were done.
 
-        The end of an operation is taken as the begin of the next one.
+        It stops at their end or at `deadline`, in ns of CLOCK_MONOTONIC.  The end of an operation
+        is taken as the begin of the next one.
         """
         clock, ends, size = time.monotonic_ns, self._ends, self._job.block_size
         done = 0
@@ -358,9 +384,10 @@ class _IoWorker:
         return done
 
     def _stroll(self, operations: Iterator[_Operation], deadline: int) -> int:
-        """Run operations with pauses, syncs or page drops between them, until the deadline.
+        """Run prepared operations, with pauses, syncs or page drops as the job requires.
 
-        Returns how many were done.
+        It stops at their end or at `deadline`, in ns of CLOCK_MONOTONIC.  Returns how many were
+        done.
         """
         clock, begins, ends = time.monotonic_ns, self._begins, self._ends
         job, size = self._job, self._job.block_size
@@ -388,9 +415,10 @@ class _IoWorker:
         return done
 
     def _wait(self, pause: int, deadline: int) -> bool:
-        """Sleep until the next operation is due; return False if that is after the deadline.
+        """Sleep until the next operation is due; return False if that is not before the deadline.
 
-        `pause` is the time between two operations, in ns.
+        `pause` is the time between two operations in ns, and `deadline` is in ns of
+        CLOCK_MONOTONIC.
         """
         due = self._due
         if due >= deadline:
@@ -402,11 +430,11 @@ class _IoWorker:
         return True
 
     def _fold(self, kinds: Any, did: int, done: int, begin: int, deadline: int) -> None:
-        """Add a chunk's latencies to the results, for operations that ended inside the window.
+        """Add a chunk's latencies to the results, for operations that ended in the measured window.
 
         `kinds` is True for each write, or None if all operations are alike.  `did` is the number of
         operations of this chunk that were run, and `done` the number before this chunk.  The window
-        is from `begin` to `deadline`, in ns.
+        is from `begin` to `deadline`, in ns of CLOCK_MONOTONIC.
         """
         ends = np.frombuffer(self._ends, dtype=np.int64)[:did]
         if self._paced:
@@ -447,7 +475,7 @@ class _IoWorker:
         )
 
     def _still_there(self) -> None:
-        """Raise ReplayerError if a file was deleted or replaced during the run."""
+        """Raise ReplayerError if a path no longer leads to the file that was opened."""
         for path, fd in zip(self._thread.target.paths, self._fds, strict=True):
             mine = os.fstat(fd)
             try:
@@ -462,7 +490,10 @@ class _IoWorker:
 
 
 class _Zipf:
-    """Random block numbers by Zipf's law: the weight of rank k is about k ** -theta."""
+    """A source of random block numbers by Zipf's law: the k-th most popular weighs k ** -theta.
+
+    The popular blocks are spread over all `many` blocks.
+    """
 
     def __init__(self, many: int, theta: float) -> None:
         self._many = many

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """One client's files: `many` of them in `folder`, used in random order if `shuffled`."""
+    """The files of one client that are created, looked up and deleted: `many` of them in `folder`.
+
+    If `shuffled`, their names and the order of the operations are random, drawn from `seed`.
+    """
 
     folder: str
     many: int
@@ -38,7 +41,11 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """The result of one operation, such as `create`, on all files of all clients together."""
+    """The result of `create`, `stat` or `delete` on all files of all clients together.
+
+    `seconds` is from the common start to the end of the last client.  `cpu_percent` is the CPU time
+    of the clients, in percent of `seconds`.  `latencies` are those of single calls.
+    """
 
     operations: int
     seconds: float
@@ -49,9 +56,10 @@ class Handled:
 
 
 def handle(verb: str, clients: Sequence[Entries]) -> Handled:
-    """Run the operation `verb` on all files; all clients work at the same time.
+    """Run the operation `verb` on each file of each client; return its times and latencies.
 
-    `verb` is `create`, `stat` or `delete`. Raises ReplayerError with the first failure, such as a
+    `verb` is `create`, `stat` or `delete`. Each client is a process, and all work at the same time.
+    Raises ReplayerError with the first failure, such as a
     full disk or a file that is gone.
     """
     tasks = [_Task(entries, verb) for entries in clients]
@@ -100,10 +108,10 @@ def _work(task: _Task, barrier: Barrier, report: Report) -> tuple[int, Latencies
 
 
 def _paths(task: _Task) -> list[str]:
-    """Return the paths of the task's files in the order in which the task uses them.
+    """Return the paths of a client's files in the order in which its operation uses them.
 
-    If the files are not shuffled, the order is sequential. If they are, it is random, and differs
-    for each of the operations `create`, `stat` and `delete`.
+    If the files are not shuffled, they are numbered, in order. If they are, names and order are
+    random, and the order differs for each of the operations `create`, `stat` and `delete`.
     """
     entries = task.entries
     numbers = np.arange(entries.many)

@@ -28,7 +28,7 @@ _PG_NEXT = "two 8kB"
 
 @dataclass(frozen=True, slots=True)
 class ReferenceResult:
-    """The results of a tool: operations per second, bytes per second, and latencies in ns."""
+    """The results of a benchmark tool such as fio: IOPS, bytes per second, and latencies in ns."""
 
     iops: float = 0.0
     throughput: float = 0.0
@@ -42,7 +42,7 @@ class ReferenceResult:
 
 
 def installed(program: str) -> Path | None:
-    """Return the path of a tool in PATH, /usr/sbin or /usr/local/bin; None if not installed."""
+    """Return the path of `program` in PATH, /usr/sbin or /usr/local/bin; None if it is in none."""
     return shell.find(program, Path("/usr/sbin"), Path("/usr/local/bin"))
 
 
@@ -68,9 +68,11 @@ def fio(
     regions: bool = False,
     huge: bool = False,
 ) -> ReferenceResult:
-    """Run fio with its engine psync on the file `path`, with `jobs` threads.
+    """Run fio with its engine psync on the file `path`, with `jobs` threads; return its results.
 
-    `mode` is fio's --rw. `regions` gives each thread its own part of the file. `huge` puts fio's
+    `mode` is fio's --rw, such as randread. `size` and `block_size` are in bytes. `direct` and
+    `dsync` open the file with O_DIRECT and O_DSYNC. The run lasts `warmup` and `seconds`; only the
+    latter are measured. `regions` gives each thread its own part of the file. `huge` puts fio's
     buffers on huge pages, which the user must have reserved. `read_percent` is for the modes rw and
     randrw, whose results are those of reads and writes together.
     """
@@ -125,9 +127,11 @@ def ioping(
     interval: float,
     direct: bool = False,
 ) -> ReferenceResult:
-    """Run ioping for `count` requests, and a first one that it does not count.
+    """Run ioping on the file `path` for `count` requests, and a first one that does not count.
 
-    `write` overwrites the file (ioping's -WWW). `interval` is in seconds.
+    `write` overwrites the file (ioping's -WWW). `size` is the part of the file in use and
+    `block_size` the size of a request, in bytes. `interval` is in seconds, from one request to the
+    next. Returns the results, with `p99_ns` 0.
     """
     arguments: list[str | Path] = [
         _program("ioping"),
@@ -155,9 +159,11 @@ def sysbench_fileio(
     threads: int,
     seconds: float,
 ) -> ReferenceResult:
-    """Run sysbench fileio with direct I/O and without fsync, in a folder that replayer made.
+    """Run sysbench fileio with direct I/O and without fsync; return its results.
 
-    sysbench uses only its own file names, so it makes its own files there.  They are written to the
+    `folder` was made by replayer, and is empty or has files of an earlier run. `mode` is sysbench's
+    --file-test-mode, such as rndrd. `size` is the size of all files together, in bytes. sysbench
+    uses only its own file names, so it makes its own files there.  They are written to the
     disk before sysbench reads or overwrites them; in the mode seqwr it makes them anew.
     """
     common: list[str | Path] = [
@@ -193,20 +199,23 @@ def sysbench_fileio(
 
 
 def _whole(folder: Path, files: int, bytes_each: int) -> bool:
-    """Return whether all of sysbench's files exist in their full size."""
+    """Return whether sysbench's `files` files are all in `folder`, with at least `bytes_each`."""
     paths = [folder / f"test_file.{number}" for number in range(files)]
     return all(path.exists() and path.stat().st_size >= bytes_each for path in paths)
 
 
 def clear(folder: Path) -> None:
-    """Remove a folder with the files that a tool left in it."""
+    """Remove a folder and the files in it, as sysbench leaves them; it has no subfolders."""
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
 
 
 def sysbench_cpu(*, threads: int, seconds: float, max_prime: int) -> float:
-    """Run sysbench cpu; return its events per second."""
+    """Run sysbench cpu; return its events per second.
+
+    An event is a search for the primes up to `max_prime`.
+    """
     printed = shell.run(
         [_program("sysbench"), "cpu", f"--threads={threads}", f"--time={math.ceil(seconds)}",
          f"--cpu-max-prime={max_prime}", "--events=0", "run"],
@@ -216,7 +225,10 @@ def sysbench_cpu(*, threads: int, seconds: float, max_prime: int) -> float:
 
 
 def sysbench_memory(*, operation: str, block_size: int, threads: int, seconds: float) -> float:
-    """Run sysbench memory, sequential, each thread on its own block; return bytes per second."""
+    """Run sysbench memory, sequential, each thread on its own block; return bytes per second.
+
+    `operation` is `read` or `write`, and `block_size` is in bytes.
+    """
     printed = shell.run(
         [_program("sysbench"), "memory", f"--threads={threads}", f"--time={math.ceil(seconds)}",
          f"--memory-block-size={block_size}", f"--memory-oper={operation}",
@@ -227,9 +239,12 @@ def sysbench_memory(*, operation: str, block_size: int, threads: int, seconds: f
 
 
 def pg_test_fsync(program: Path, folder: Path, *, seconds: int) -> dict[str, float]:
-    """Run pg_test_fsync; return method -> 8 kB writes per second.
+    """Run PostgreSQL's pg_test_fsync; return sync method -> 8 kB writes per second.
 
-    The tool is stopped after its first table: its other tests take four times as long.
+    A method is, for example, `fdatasync`. `folder` gets the file that is written, and the output.
+    `seconds` is the duration of the test of each method. The tool is stopped after its first table:
+    its other tests take four times as long. Raises ReplayerError if it ends before, or takes too
+    long.
     """
     output = folder / "printed"
     output.write_bytes(b"")
@@ -245,10 +260,11 @@ def pg_test_fsync(program: Path, folder: Path, *, seconds: int) -> dict[str, flo
 
 
 def bonnie(folder: Path, *, size: int, chunk: int, files: int) -> dict[str, Any]:
-    """Run bonnie++ in a folder; return name -> text of each field of its CSV line.
+    """Run bonnie++ in a folder; return name of field -> its text, from the CSV line that it prints.
 
-    The key `csv` has the whole line. bonnie++ is given 16 MiB as the size of memory, so that it
-    accepts a small file and prints all its results.
+    `size` of the file and `chunk` (the size of a request) are in bytes; `files` is bonnie++'s -n.
+    The key `csv` of the result has the whole line. bonnie++ is given 16 MiB as the size of memory,
+    so that it accepts a small file and prints all its results.
     """
     mib = 1 << 20
     arguments: list[str | Path] = [_program("bonnie++"), "-d", folder, "-q", "-f"]

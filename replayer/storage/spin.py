@@ -12,10 +12,11 @@ from replayer.watch.workers import WorkerPool
 
 @dataclass(frozen=True, slots=True)
 class Spun:
-    """The sum of all processes' results in the window.
+    """The work that processes did at once to keep processors or memory busy, within `seconds`.
 
-    For the kind `cpu`, an operation is one search for primes. For the kinds `read` and `write`, an
-    operation reads or writes one block of memory.
+    `bytes` is the memory that was read or written, 0 for the kind `cpu`. For the kind `cpu`, an
+    operation is one search for primes. For the kinds `read` and `write`, an operation reads or
+    writes one block of memory.
     """
 
     operations: int
@@ -25,9 +26,10 @@ class Spun:
 
 
 def spin(work: SpinWork, processes: int) -> Spun:
-    """Do the work in `processes` processes at once, and return the sum of their results.
+    """Keep processors or memory busy with `processes` processes at once; return what they did.
 
-    Only operations that ended in the window count. Raises ReplayerError if there are none.
+    Each process does `work` for `work.seconds`. Only operations that ended within this time count.
+    Raises ReplayerError if there are none.
     """
     with WorkerPool(spin_worker.work, [work] * processes, processes=processes) as pool:
         pool.open()

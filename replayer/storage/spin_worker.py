@@ -1,4 +1,4 @@
-"""The work of one process of `spin`: it keeps a processor or memory busy and counts the work."""
+"""The work of one process that keeps a processor or memory busy and counts the operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class SpinWork:
-    """The work of each process.
+    """The work of a process that keeps a processor or memory busy for `seconds`.
 
     If `kind` is `cpu`, it is a search for primes. If it is `read` or `write`, a block of memory is
     read or written.
@@ -38,7 +38,10 @@ class SpinWork:
 
 @distributable
 def work(job: SpinWork, barrier: Barrier, report: Report) -> tuple[int, Latencies]:  # noqa: ARG001
-    """Do the work until its seconds are over; return (number of operations, their latencies)."""
+    """Do the work until its seconds are over; return (number of operations, their latencies).
+
+    An operation is a search for primes, or a read or write of the block of memory.
+    """
     event, each = _cpu(job.limit) if job.kind == "cpu" else _memory(job.kind, job.limit)
     event()
     clock, recorder, ends = time.monotonic_ns, Recorder(), array("q", bytes(8 * _CHUNK))
@@ -83,8 +86,8 @@ def _cpu(limit: int) -> tuple[Callable[[], Any], int]:
 def _memory(kind: str, size: int) -> tuple[Callable[[], Any], int]:
     """Return (a function, the number of operations in one call of it).
 
-    The function reads or writes, as `kind` is `read` or `write`, the same block of `size` bytes
-    several times.
+    The function reads or writes the same block of `size` bytes that many times; `kind` is `read` or
+    `write`.
     """
     times = max(1, _BATCH_BYTES // size)
     block = np.zeros(size // 8, dtype=np.int64)

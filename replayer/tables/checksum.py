@@ -24,8 +24,8 @@ _WORDS = {"id_sum": "ids", "lastname_sum": "last names", _TIME_SUM: "times"}
 def expected(database: "Database", built: "BuildState") -> dict[str, int]:
     """Return name -> sum that a count of the table must find if the table is intact.
 
-    `built` is the progress of its build.  The sum of the times is in it only if the engine reports
-    one.
+    `built` is the progress of the table's build.  The result has a sum of the times only if the
+    engine reports one.
     """
     sums = sums_after(built.doubling or 0)
     verb = database.engine.verb(_TIMES)
@@ -33,7 +33,7 @@ def expected(database: "Database", built: "BuildState") -> dict[str, int]:
 
 
 def sums_after(doublings: int) -> dict[str, int]:
-    """Return the sums of the ids and of the last names after a number of doublings.
+    """Return id_sum and lastname_sum -> the sum over all rows after a number of doublings.
 
     The sum of the last names adds, for each name, its number of characters and the code of its last
     character.
@@ -53,8 +53,9 @@ def sums_after(doublings: int) -> dict[str, int]:
 def check(counted: "Row", rows: int, sums: Mapping[str, int]) -> None:
     """Raise ReplayerError if the numbers found by a count of the table are not those of its build.
 
-    Columns of `counted` that are not a known sum are counts of rows.  Only the sum of the times may
-    be left out: a count without sums may be answered without reading the table.
+    `counted` is the row that the count returned; `rows` and `sums` are the right numbers.  Columns
+    of `counted` that are not a known sum are counts of rows.  Only the sum of the times may be left
+    out: a count without sums may be answered without reading the table.
     """
     for name, number in counted.items():
         if name not in _WORDS and number != rows:

@@ -47,7 +47,11 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
 
 
 def do_chores(job: ParallelJob, barrier: Barrier, report: Report) -> None:
-    """Do chores from the queue as one session, until the queue is empty."""
+    """Execute chores (lists of statements) in one session, until none is left in the job's queue.
+
+    The session waits for the `barrier` before the first chore, and reports 1 after each.  Raises
+    ReplayerError if a statement fails.
+    """
     with (
         contextlib.closing(driver.connect_worker(job.connector)) as connection,
         contextlib.closing(connection.cursor()) as cursor,

@@ -38,7 +38,10 @@ _AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The layout of the rows, with its compression ("" for none), and the rows of each segment."""
+    """The table's layout, such as rowstore, its compression, and the number of rows of a segment.
+
+    `compression` is "" for none.
+    """
 
     layout: str
     compression: str
@@ -50,6 +53,7 @@ class BuildState:
     """The progress of a build of the table.
 
     `doubling` is the last doubling (a copy of all rows) that is complete; None if there is none.
+    `rows` is the number of rows so far, `rows_wanted` the number after the whole build.
     """
 
     shape: Shape
@@ -65,7 +69,10 @@ class BuildState:
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """A contiguous range of rows, in the order of their numbers."""
+    """One segment of the table: `rows` consecutive rows, from the row number `first_row` on.
+
+    `number` is that of the segment; `doubling` is the doubling (copy of all rows) that made it.
+    """
 
     number: int
     doubling: int
@@ -74,7 +81,7 @@ class RowRange:
 
 
 def state(database: "Database") -> BuildState | None:
-    """Return how far the table was built, or None if it does not exist.
+    """Return how far the table persons1 was built, or None if it does not exist.
 
     Raises Impossible for a table of that name that replayer did not make.
     """
@@ -93,7 +100,7 @@ def state(database: "Database") -> BuildState | None:
 
 
 def needs(database: "Database") -> BuildState:
-    """Return how far the table was built; raise Impossible if it is missing or incomplete."""
+    """Return the state of the table persons1; raise Impossible if it is missing or incomplete."""
     built = state(database)
     if built is None or built.doubling is None:
         raise Impossible(f"there is no table {NAME}: put a build step before this one")
@@ -106,7 +113,10 @@ def needs(database: "Database") -> BuildState:
 
 
 def segments(database: "Database") -> list[RowRange]:
-    """Return all segments in the order of their rows, also those of an unfinished doubling."""
+    """Return all segments (ranges of rows) of the table, in the order of their rows.
+
+    Those of an unfinished doubling (a copy of all rows) are included.
+    """
     return [
         RowRange(*(row.number(name) for name in ("segment", "doubling", "first_row", "rows")))
         for row in database.execute(_SEGMENTS)
@@ -114,12 +124,12 @@ def segments(database: "Database") -> list[RowRange]:
 
 
 def bytes_(database: "Database") -> int:
-    """Return the bytes of all segments on disk."""
+    """Return the bytes on disk of all segments of the table."""
     return database.number(_BYTES)
 
 
 def drop(database: "Database", layout: str) -> None:
-    """Remove the table that replayer made.
+    """Remove the table persons1 with all its segments; `layout` is the table's layout.
 
     If the removal is interrupted, a build or another drop completes it.
     """
@@ -132,7 +142,10 @@ def drop(database: "Database", layout: str) -> None:
 
 
 def discard(database: "Database", layout: str, unwanted: Sequence[RowRange]) -> None:
-    """Remove segments, several in one transaction, because each commit waits for the disk."""
+    """Remove the segments `unwanted` of the table, which has this layout.
+
+    Up to 32 are removed in one transaction, because each commit waits for the disk.
+    """
     for first in range(0, len(unwanted), _AT_ONCE):
         with transaction(database):
             for segment in unwanted[first : first + _AT_ONCE]:
@@ -156,7 +169,10 @@ def told(
 
 @contextlib.contextmanager
 def transaction(database: "Database") -> Iterator[None]:
-    """Commit what is executed inside as one transaction; roll all of it back after an exception."""
+    """Make one transaction of the statements in the `with` block; roll back after an exception.
+
+    For an engine without transactions, it does nothing.
+    """
     begin, commit, rollback = transaction_verbs(database.engine)
     _execute_any(database, begin)
     try:

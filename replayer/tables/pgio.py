@@ -43,7 +43,7 @@ _MANY = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class TableSet:
-    """Tables pgio1..pgioN, all with the same number of rows."""
+    """Tables pgio1..pgioN with the same number of rows; `seed` sets the order of their keys."""
 
     tables: int
     rows: int
@@ -56,16 +56,20 @@ class TableSet:
 
     @property
     def mark(self) -> str:
-        """Return the text that the end of a load writes to each table: its rows and seed.
+        """Return the text that marks a table as loaded to its end: its rows and seed.
 
-        So a table without it was not loaded to its end.
+        The end of a load stores this text on the server, with the table.
         """
         return f"{self.rows} rows, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """Facts about a table in the database; they decide whether the SLOB method can use it."""
+    """Facts about a table in the database; they decide whether the SLOB method can use it.
+
+    `correlation` is that of the keys with their places (-1 to 1); None if the table was never
+    analysed.
+    """
 
     name: str
     rows: int
@@ -127,7 +131,7 @@ def _known(database: "Database") -> dict[str, Mapping[str, Any]]:
 
 
 def flaws(database: "Database", wanted: TableSet) -> list[str]:
-    """Return the reasons why these tables cannot be used as they are; [] if they can be used."""
+    """Return the reasons why the wanted tables cannot be used as they are; [] if they can."""
     known = _known(database)
     missing = [name for name in wanted.names if name not in known]
     if missing:
@@ -166,7 +170,7 @@ def refuse_foreign(database: "Database", wanted: TableSet) -> None:
 
 
 def drop(database: "Database") -> None:
-    """Drop every table of the SLOB method that replayer made, whatever number of them is wanted."""
+    """Drop every table of the SLOB method that replayer made in the database."""
     for name, row in _known(database).items():
         if row["ours"]:
             database.execute(_DROP, {"table": name})
@@ -193,10 +197,11 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """The statements that load one table.
+    """The statements that load one table, in the order `before`, `chunk`, `after`, `finish`.
 
     The statements of `chunk` are executed once for each range of keys, with the parameters low and
-    high.  The first statement of a chunk inserts its rows.
+    high and those in `numbers`.  The first of them inserts the rows.  `finish` comes after the
+    commit, all others are in one transaction.
     """
 
     name: str
@@ -210,7 +215,8 @@ class TableJob:
 def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) -> Iterator[int]:
     """Load the tables, several at once; yield the numbers of rows as they are loaded.
 
-    After each second without a loaded row it yields 0.
+    After each second without a loaded row it yields 0.  `sessions` is the largest number of tables
+    that are loaded at a time, `made_by` a text on replayer's version that is stored with each.
 
     A table becomes visible in the database when it is complete, because it is loaded in one
     transaction.  Raises ReplayerError with the server's message when a statement fails.
@@ -267,7 +273,10 @@ def _permutation(wanted: TableSet, name: str) -> dict[str, int]:
 
 
 def load_tables(job: LoadJob, barrier: Barrier, report: Report) -> int:
-    """Load tables as one session until the queue is empty; return the number of tables."""
+    """Load tables as one session until the job's queue is empty; return how many it loaded.
+
+    The session waits for the `barrier` first, and reports the number of rows of each insert.
+    """
     with (
         contextlib.closing(driver.connect(job.connector)) as connection,
         contextlib.closing(connection.cursor()) as cursor,
@@ -310,7 +319,7 @@ def _load_table(cursor: Any, table: TableJob, report: Report) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SessionJob:
-    """The job of one session; its statements are already rendered for its driver."""
+    """The job of one session of the SLOB method; its statements are in the driver's form."""
 
     number: int
     table: str
@@ -327,13 +336,13 @@ class SessionJob:
     plan: tuple[str, ...]
     """Statements that show the plan; only one session has them, and reports the plan."""
     numbers: Mapping[str, Any]
-    """work_unit, update_work_unit, rows, update_pct."""
+    """Values of the parameters work_unit, update_work_unit, rows and update_pct of each slice."""
     random_seed: float
     run_time: float | None
     operations: int | None
     slice_seconds: float
     first_slice_seconds: float
-    """Sessions end their first slices at different times, so that the counters move smoothly."""
+    """Seconds of the first slice; they differ by session, so that the counters move smoothly."""
     tells: bool = False
     """True if the session reports its progress after each slice."""
 
@@ -347,7 +356,7 @@ class Slice(NamedTuple):
     began: float
     ended: float
     reads: float
-    """Blocks missed; all blocks touched if the engine does not count them for each session."""
+    """Blocks that were not in the server's buffers; all blocks touched if they are not counted."""
     hits: float
     """Blocks found in the server's buffers; all blocks touched if they are not counted."""
 
@@ -356,7 +365,8 @@ class Slice(NamedTuple):
 class SessionResult:
     """The result of one session.
 
-    A histogram of latencies (`select`, `update`) is bucket -> number of work units.
+    A histogram of latencies (`select`, `update`) is bucket -> number of work units.  Times are
+    in seconds; `began` and `ended` are seconds since 1970, by the server's clock.
     """
 
     number: int
@@ -427,7 +437,7 @@ def merge(into: dict[int, int], buckets: Iterable[tuple[int, int]]) -> None:
 
 
 def _buckets(text: str | None) -> Iterator[tuple[int, int]]:
-    """Yield the buckets of a slice's histogram, written as `bucket amount bucket amount ...`."""
+    """Yield pairs of a bucket and its amount, from a text `bucket amount bucket amount ...`."""
     words = iter(map(int, (text or "").split()))
     return zip(words, words, strict=True)
 
@@ -499,7 +509,7 @@ class _Session:
         self._rows_before = self._own_rows()
 
     def work(self) -> None:
-        """Do slices until the run time is over or the operations are done."""
+        """Execute slices (calls on the server) until the time is over or all work is done."""
         job, result = self._job, self.result
         left, until = job.operations, _FOREVER
         seconds = min(job.first_slice_seconds, job.run_time or _LONG)

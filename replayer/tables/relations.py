@@ -48,7 +48,10 @@ def without_maps(paths: Sequence[Path]) -> list[Path]:
 
 
 def _pieces(folder: Path) -> dict[str, list[str]]:
-    """Return file name -> this name, and the names of the further pieces of the same relation."""
+    """Return name of a relation's first file -> the names of all its files in that folder.
+
+    Raises Skip if the folder cannot be read.
+    """
     pieces: dict[str, list[str]] = {}
     try:
         names = os.listdir(folder)  # noqa: PTH208 - thousands of files, and no stat of any

@@ -26,7 +26,11 @@ _PAUSE_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """Amounts of data that is not on disk yet; None if not counted, for the reasons in `why`."""
+    """Amounts of data that is not on disk yet; None if not counted, for the reasons in `why`.
+
+    `buffers` is the number of dirty buffers of the server.  `pages_bytes` are the bytes in the
+    page cache that are dirty or being written.
+    """
 
     buffers: int | None
     pages_bytes: int | None
@@ -44,7 +48,10 @@ class Unwritten:
 
 
 def sync(files: Iterable[Path] | None) -> None:
-    """Write every file, and the folders of the files, to the disk with fsync."""
+    """Write every file, and the folders of the files, to the disk with fsync; None means none.
+
+    A file that is gone is left out.  Raises ReplayerError if one cannot be opened or written.
+    """
     synced = list(files or ())
     for path in (*synced, *sorted({path.parent for path in synced})):
         try:
@@ -64,11 +71,11 @@ def sync(files: Iterable[Path] | None) -> None:
 def settle(
     database: Database, files: list[Path] | None, why_not: str, *, may_flush: bool
 ) -> tuple[Unwritten, int]:
-    """Wait until all is written; return what is still unwritten, and the number of extra flushes.
+    """Wait until a table is on disk; return the data still unwritten, and the number of flushes.
 
     A wait ends after about 10 seconds.  As long as something is left, flush the data and wait
-    again, a few times, but only if `may_flush` is True.  If `files` is None, their pages in memory
-    cannot be counted, for the reason `why_not`.
+    again, at most twice, but only if `may_flush` is True.  `files` are the table's.  If that is
+    None, their dirty pages in memory cannot be counted, for the reason `why_not`.
     """
     again, most = 0, _AGAIN if may_flush else 0
     left = _waited_for(database, files, why_not)
@@ -81,7 +88,7 @@ def settle(
 
 
 def _waited_for(database: Database, files: list[Path] | None, why_not: str) -> Unwritten:
-    """Return the unwritten data when there is none any more, or after about 10 seconds."""
+    """Wait until no data is unwritten, for at most about 10 seconds; return the data that is."""
     left = _left(database, files, why_not)
     for _ in range(_TRIES):
         if left.clean:

@@ -32,7 +32,7 @@ _OWNER_ONLY = 0o700
 
 
 def active() -> list[str]:
-    """Return the sorted names of all active collectors: those that record during a step."""
+    """Return the sorted names of the active collectors, which run a measurement during a step."""
     return [name for name in registry.names("collectors") if _begins(name)]
 
 

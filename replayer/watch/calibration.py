@@ -50,7 +50,7 @@ _DISTURBED = 0.05
 _STATES = ("usr", "nice", "sys", "steal", "guest", "gnice")
 _TICK = os.sysconf("SC_CLK_TCK")
 _MOST_SECONDS = 60.0
-"""The longest time for one process: normally a tenth of a second, longer on a busy machine."""
+"""Seconds after which a process is ended; normally it takes a tenth of a second."""
 
 Control = Mapping[str, Sequence[float]]
 
@@ -93,7 +93,7 @@ def _calm(when: str) -> dict[str, tuple[float, ...]]:
 
 
 def _paused() -> bool:
-    """Wait a short time; return whether other programs used almost no processor time in it."""
+    """Wait 0.5 s; return whether other programs used at most 5 % of all processors meanwhile."""
     begin, used = time.monotonic(), _used()
     time.sleep(_PAUSE_SECONDS)
     return _share_of(begin, _used() - used) <= _DISTURBED
@@ -137,9 +137,9 @@ def _one_process() -> dict[str, float]:
 def moved(control: Control) -> dict[str, float]:
     """Return name of control -> share by which its median changed; mere noise is left out.
 
-    The names are `cpu` and `memory`. A change is included if it is larger than FLOOR, and if all
-    values before the run lie below all values after it, or above them. The result is {} for old
-    results, whose control has one process only.
+    `control` has keys such as `cpu.before` and `cpu.after` -> one value per process. A change is
+    included if it is larger than FLOOR, and if all values before the run lie below all values after
+    it, or above them. The result is {} for old results, whose control has one process only.
     """
     return {
         name: share
@@ -151,8 +151,9 @@ def moved(control: Control) -> dict[str, float]:
 def shares(control: Control) -> dict[str, float]:
     """Return name of control -> share by which its median changed, including mere noise.
 
-    {} if the control is an old one, of one process. A name that was not measured both before and
-    after the run is left out.
+    `control` has keys such as `cpu.before` and `cpu.after` -> one value per process. The result is
+    {} for an old result, whose control has one process only. A name that was not measured both
+    before and after the run is left out.
     """
     known = {}
     for name in NAMES if control.get(_COUNT) else ():

@@ -15,7 +15,9 @@ Accounts = TypeVar("Accounts")
 
 _LEAST_LEAD = 0.02
 _REHEARSALS = 2.5
-"""The accounts are read before the start; this many times the duration of a trial is reserved."""
+"""Counters are read just before the start of the jobs, after a trial reading.
+
+So many times the duration of the trial is reserved for the real reading."""
 
 
 class ClientShare(Protocol):
@@ -28,47 +30,56 @@ class ClientShare(Protocol):
 
     @property
     def start_us(self) -> float | None:
-        """Return how much too late the host started, in microseconds of the pool's clock."""
+        """Return by how many microseconds the host started too late; None if not known."""
         ...
 
     @property
     def bound_us(self) -> float | None:
-        """Return the greatest possible error of `start_us`, in microseconds."""
+        """Return the greatest possible error of `start_us`, in microseconds; None if not known."""
         ...
 
     @property
     def drift_ppm(self) -> float | None:
-        """Return the drift of the host's clock, in parts per million: positive if it runs fast."""
+        """Return the drift of the host's clock in parts per million; None if not known.
+
+        It is positive if the clock runs fast.
+        """
         ...
 
     @property
     def first_s(self) -> float | None:
-        """Return when the host's first job was done, in seconds since the start."""
+        """Return the seconds from the start to the end of the host's first job; None if unknown."""
         ...
 
     @property
     def last_s(self) -> float | None:
-        """Return when the host's last job was done, in seconds since the start."""
+        """Return the seconds from the start to the end of the host's last job; None if unknown."""
         ...
 
     @property
     def cores(self) -> int | None:
-        """Return the number of the host's processors."""
+        """Return the number of the host's processors; None if not known."""
         ...
 
     @property
     def cpu_share(self) -> float | None:
-        """Return the share of the host's processor time used by any program during the jobs."""
+        """Return the share of the host's processor time that all programs used during the jobs.
+
+        None if it is not known.
+        """
         ...
 
     @property
     def replayer_cores(self) -> float | None:
-        """Return the average number of processors that the host's workers used during the jobs."""
+        """Return the average number of processors that the host's workers used during the jobs.
+
+        None if it is not known.
+        """
         ...
 
     @property
     def agent_cpu_s(self) -> float | None:
-        """Return the CPU seconds that replayer's agent on the host used during the jobs."""
+        """Return the CPU seconds of replayer's agent on the host in the jobs; None if unknown."""
         ...
 
     @property
@@ -78,7 +89,7 @@ class ClientShare(Protocol):
 
     @property
     def heard_s(self) -> float | None:
-        """Return when the host's last answer came, in seconds since the start."""
+        """Return when the host's last answer came, in seconds since the start; None if unknown."""
         ...
 
 
@@ -156,7 +167,7 @@ class Clients(Protocol):
 
     @property
     def cores(self) -> int:
-        """Return the number of processors of all hosts together."""
+        """Return the number of processors of all client hosts together; 0 without client hosts."""
         ...
 
     def pool(
@@ -189,9 +200,9 @@ LOCAL_CLIENTS = LocalClients()
 def opened(pool: Pool, clients: Clients, accounts: Callable[[], Accounts]) -> tuple[Accounts, int]:
     """Start a pool's jobs; return what `accounts` returned just before, and when they started.
 
-    The start is in CLOCK_MONOTONIC nanoseconds. The client hosts agree on it some seconds before,
-    and nothing is measured during these seconds. So `accounts` is first called once as a trial: its
-    duration shows how long before the start the real call has to begin.
+    `accounts` reads counters. The start is in CLOCK_MONOTONIC nanoseconds. The client hosts agree
+    on it some seconds before, and nothing is measured during these seconds. So `accounts` is first
+    called once as a trial: its duration shows how long before the start the real call must begin.
     """
     if clients.names:
         begun = time.monotonic()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Nanoseconds = np.ndarray[Any, np.dtype[np.int64]]
 
 _HALF = 1024
-"""Half the sub-buckets of an HdrHistogram with three significant digits."""
+"""Half the number of sub-buckets of an HdrHistogram with three significant digits."""
 _NEVER = 1 << 62
 
 
@@ -86,7 +86,10 @@ def bin_of(spans: Nanoseconds) -> Nanoseconds:
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Latencies in nanoseconds: percentiles are precise to 0.1 %, the other numbers are exact."""
+    """Latencies in nanoseconds: percentiles are precise to 0.1 %, the other numbers are exact.
+
+    `bins` is index of a bin -> number of operations. `squares` is the sum of the squared latencies.
+    """
 
     bins: dict[int, int] = field(default_factory=dict)
     operations: int = 0

@@ -83,6 +83,7 @@ class AccountMark:
     """The CPU and traffic counters at the begin or the end of a window; None means unknown."""
 
     clock: float
+    """Seconds of this host's monotonic clock at which the counters were read."""
     busy: float | None
     """Seconds that all processors together were busy since the machine's start."""
     known: float
@@ -107,7 +108,7 @@ def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
 
 
 def point(host: Host, server: Sequence[int] | None, device: str | None = None) -> AccountMark:
-    """Read the counters of all processes now, which takes some milliseconds.
+    """Return the present CPU and traffic counters of all processes; this takes milliseconds.
 
     `server` has the process ids of the database's server. It is [] if no server runs, and None if
     its processes are not known. `device` is the data's device, named as in /proc/diskstats: without
@@ -169,9 +170,10 @@ def _held_back(
 ) -> Iterator[tuple[str, float | None]]:
     """Yield `server` or `replayer`, and the share of periods in which its quota was used up.
 
-    Of several groups it is the largest share. It is None if a process came into a group with a
-    quota meanwhile: what that group counts is not of this window alone. One that came and left
-    between the two marks is not seen.
+    `before` and `after` are the quotas of the AccountMarks at the begin and the end of a window. Of
+    several cgroups, the largest share is yielded. It is None if a process came into a cgroup with a
+    quota meanwhile, because that cgroup's counts are not of this window alone. A process that came
+    and left in the window is not seen.
     """
     for whose in before.keys() & after.keys():
         first, last = before[whose], after[whose]
@@ -184,7 +186,10 @@ def _held_back(
 
 
 def _disk_limits(before: AccountMark, after: AccountMark) -> Iterator[tuple[str, float | None]]:
-    """Yield `server` or `replayer` with the limit, as in `server.read_iops`, and the share used."""
+    """Yield (limit of a cgroup on its disk, such as `server.read_iops`, share of it that was used).
+
+    The share is None if the limit was changed in the window.
+    """
     seconds = after.clock - before.clock
     for whose in before.groups.keys() & after.groups.keys() if seconds > 0 else ():
         first, last = before.groups[whose], after.groups[whose]

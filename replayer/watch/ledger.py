@@ -130,7 +130,8 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     whole device. `own_bytes` is what the server's processes read from it, None if unknown, and
     `own_write_bytes` what they wrote. `other_reads_blocks` are blocks that other users' sessions
     missed. Bytes read are divided between the step and these sessions in proportion to the missed
-    blocks. Without `delta` the verdict is `buffered` or `unknown`, and a note has the reason.
+    blocks, each of `block_size` bytes. Without `delta` the verdict is `buffered` or `unknown`, and
+    a note has the reason.
     """
     missed = _rate(reads_blocks, window_seconds)
     every_block = reads_blocks + other_reads_blocks

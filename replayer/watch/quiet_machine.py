@@ -1,4 +1,4 @@
-"""Wait until other programs leave the machine alone."""
+"""Wait until other programs use only a small share of the machine's processors."""
 
 from __future__ import annotations
 

@@ -67,7 +67,10 @@ class _Pack(NamedTuple):
 
 
 class _Copies:
-    """All copies in the order of the clock; the caller of `append` or `pack` holds the lock."""
+    """All copies of the watched files so far, in the order of time.
+
+    The caller of `append` or `pack` holds the lock.
+    """
 
     def __init__(self, lock: threading.Lock) -> None:
         self._lock = lock
@@ -81,7 +84,7 @@ class _Copies:
         self.newest = copy
 
     def pack(self) -> None:
-        """Compress the recent copies if there are enough of them."""
+        """Compress the recent copies if there are 64 or more that are not compressed."""
         if len(self._recent) >= _PACKED_AT:
             plain = pickle.dumps([tuple(copy) for copy in self._recent])
             first, last = self._recent[0].clock_ns, self._recent[-1].clock_ns

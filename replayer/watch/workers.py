@@ -207,7 +207,7 @@ class WorkerPool:
         return max(self._done_ns, default=None)
 
     def ready(self, timeout: float = 60.0) -> None:
-        """Wait until every job waits at the barrier; raise ReplayerError if that takes too long."""
+        """Wait until all jobs wait at the barrier; raise ReplayerError after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while not all(member.ready for member in self._members):
             left = deadline - time.monotonic()
@@ -246,7 +246,7 @@ class WorkerPool:
     def results(self, timeout: float | None = None) -> list[Any]:
         """Wait until all jobs are done and return their results in the order of the jobs.
 
-        Raises ReplayerError if a job failed, or after `timeout` seconds.
+        Raises ReplayerError if a job failed, or after `timeout` seconds; None means no limit.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._all_done():
@@ -415,7 +415,7 @@ class Barrier:
 
 
 class _Share:
-    """The jobs of one process while they run."""
+    """The jobs of one worker process while they run, and its messages to the parent process."""
 
     def __init__(self, jobs: int, pipe: "connection.Connection[Any, Any]") -> None:
         self._pipe = pipe
@@ -433,7 +433,7 @@ class _Share:
             self._pipe.send_bytes(packed)
 
     def report(self, message: Any) -> None:
-        """Send a report of a job."""
+        """Send a report of a job to the parent."""
         self.send("said", message)
 
     def arrived(self) -> None:
@@ -461,7 +461,7 @@ class _Share:
                 self._at_end = resource.getrusage(resource.RUSAGE_SELF)
 
     def finish(self) -> None:
-        """Send all results, the CPU time and the bytes read; nothing if a job failed."""
+        """Send all results, the CPU seconds and the bytes read; send nothing if a job failed."""
         if self._working:
             return
         user = self._at_end.ru_utime - self._at_barrier.ru_utime
@@ -513,7 +513,7 @@ def _main(
 
 
 def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
-    """Make the kernel signal this process when its parent ends; exit if it has ended already.
+    """Make the kernel send `by` to this process when its parent ends; exit if it ended already.
 
     For the kernel the parent is the thread that started this process, so that thread must live as
     long as the parent process.
@@ -538,7 +538,7 @@ def _failure(known: ReplayerError | None, text: str, trace: str) -> ReplayerErro
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Hold back signals in this process and in the processes started in the `with` block.
+    """Hold back SIGINT, SIGTERM and SIGHUP here and in processes started in the `with` block.
 
     A new process inherits the signal mask, and keeps it until it ignores these signals itself. For
     this process the mask is not enough: another thread may take a signal, and Python then runs the

@@ -7,7 +7,10 @@ _OTHER_WORK = 0.05
 
 
 def other_than_asked(result: StepResult) -> str:
-    """Return what was requested and what was measured instead, as text; "" if they are the same."""
+    """Return as text what a step was to read and what it read instead; "" if it read as requested.
+
+    For example: `asked cold, got lukewarm, asked physical, got cached`.
+    """
     cold, ledger = result.cold, result.ledger
     words = []
     if cold is not None and is_not_cold(result):
@@ -18,37 +21,48 @@ def other_than_asked(result: StepResult) -> str:
 
 
 def asked_and_got(asked: str, got: str) -> str:
-    """Return a text of the requested and the measured state, such as `asked cold, got warm`."""
+    """Return a text of a requested and a measured state, such as `asked cold, got lukewarm`."""
     return f"asked {asked}, got {got}"
 
 
 def is_not_cold(result: StepResult) -> bool:
-    """Return whether the data was not as cold or warm as requested; False if not known."""
+    """Return whether the data of a step was not shown to be as cold or hot as requested.
+
+    An unknown temperature is not as requested.  Returns False if none was requested.
+    """
     cold = result.cold
     return cold is not None and cold.asked not in (cold.got, Temperature.UNKNOWN)
 
 
 def is_not_served(result: StepResult) -> bool:
-    """Return whether the blocks came from another layer than requested; False if not known."""
+    """Return whether the blocks that a step read were not shown to come from the requested layer.
+
+    A layer is buffers, page cache or device.  An unknown layer is not the requested one.  Returns
+    False if none was requested.
+    """
     ledger = result.ledger
     return ledger is not None and ledger.asked not in (ledger.verdict, ReadOrigin.UNKNOWN, None)
 
 
 def is_other_work(result: StepResult) -> bool:
-    """Return whether so much of a replay failed that the work was not the source's."""
+    """Return whether so much of a replay failed that its work was not that of the captured source.
+
+    More than 5 percent of the executed statements must have failed although they had not failed in
+    the source.
+    """
     return sum(failures(result)) > _OTHER_WORK * executions(result)
 
 
 def failures(result: StepResult) -> tuple[int, int]:
-    """Return how many statements of a replay failed though they had not failed in the source.
+    """Return two numbers of statements of a replay that failed: by themselves, and as consequences.
 
-    The second number counts statements that failed only because an earlier one had failed; it is 0
-    if the first number is 0.
+    The first counts those that had not failed in the source of the capture.  The second counts
+    those that failed only because an earlier one had failed; it is 0 if the first is 0.
     """
     here = sum(sum(one.failed_here.values()) for one in result.replayed)
     return here, sum(one.consequences for one in result.replayed) if here else 0
 
 
 def executions(result: StepResult) -> int:
-    """Return how many statements a replay executed, those that failed included."""
+    """Return the number of statements that a replay executed, those that failed included."""
     return sum(one.executions for one in result.replayed)

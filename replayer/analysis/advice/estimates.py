@@ -24,7 +24,11 @@ _NEWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The expected duration of one run of a workload, and its number of judged metrics."""
+    """The expected duration of one run of a workload in seconds, and its number of judged metrics.
+
+    A comparison judges the metrics that have a good direction, do not repeat another one, and are
+    not about replayer itself.
+    """
 
     workload: str
     seconds: float
@@ -42,7 +46,10 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The duration of one execution of a step, and its source."""
+    """The duration of one execution of a step in seconds, and the run from which it is known.
+
+    The duration is None if neither an earlier run nor the step's keys give it.
+    """
 
     seconds: float | None
     """None if neither an earlier run nor the step's keys give the duration."""
@@ -58,9 +65,9 @@ def took(
 ) -> Known:
     """Return the duration of a step from the newest run that did the same, else from its keys.
 
-    `runs` are sorted, the newest first.  `set_to` is the time in seconds that the step's keys set,
-    0 if they set none.  `before` are the steps before it in its workload: they make the data that
-    it reads.
+    `spec` has the step's keys.  `runs` are sorted, the newest first.  `set_to` is the time in
+    seconds that the step's keys set, 0 if they set none.  `before` are the steps before it in its
+    workload: they make the data that it reads.
     """
     for run in runs:
         if _on_other_data(run, before):
@@ -74,7 +81,8 @@ def took(
 def earlier(folders: Iterable[Path], workload: str) -> list[Run]:
     """Return the newest runs in some folders: first those of the workload, then the others.
 
-    Both parts are sorted, the newest first.  Files that cannot be read are skipped.
+    `workload` is its name.  Both parts are sorted, the newest first, and have at most ten runs.
+    Files that cannot be read are skipped.
     """
     entries = [
         entry
@@ -121,9 +129,10 @@ def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -
 
 
 def _on_other_data(run: Run, before: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a run read other data than the data that the steps `before` prepare.
+    """Return whether a run read other data than the data that the steps `before` would prepare.
 
-    This is so if a step that prepares data only once had other keys in the run.
+    `before` are the keys of each step.  The data is other if a step that prepares data only once
+    had other keys in the run.
     """
     for spec in before:
         made = [step.spec for step in run.steps if step.step == spec.get("step")]
@@ -148,10 +157,11 @@ def _elapsed(run: Run) -> float:
 
 
 def _alike(spec: Mapping[str, Any], runs: Iterable[Run]) -> list[StepResult]:
-    """Return the repeats of a step in the newest run that did exactly the same.
+    """Return the finished repeats of a step in the newest run that did exactly the same.
 
-    If there is none, return similar steps of a run: those of the same kind (such as `walk`) and
-    name, else one of the same kind.
+    `spec` has the step's keys, and `runs` are sorted, the newest first.  If there is none, return
+    similar steps of a run: those of the same kind (such as `walk`) and name, else one of the same
+    kind.
     """
     rough: list[StepResult] = []
     for run in runs:
@@ -164,13 +174,16 @@ def _alike(spec: Mapping[str, Any], runs: Iterable[Run]) -> list[StepResult]:
 
 
 def _took(steps: Sequence[StepResult], spec: Mapping[str, Any]) -> float | None:
-    """Return the median seconds of the same step; None if there are only similar steps."""
+    """Return the median seconds of the steps that had exactly the keys `spec`; None without any."""
     exact = [step.elapsed for step in steps if step.spec == spec]
     return median(exact) if exact else None
 
 
 def _counts(steps: Sequence[StepResult]) -> tuple[int, int]:
-    """Return the numbers of leading and of other metrics of a step that a comparison judges."""
+    """Return the numbers of leading and of other metrics of a step that a comparison judges.
+
+    `steps` are its repeats.
+    """
     judged = {
         m.metric: m
         for step in steps
@@ -182,7 +195,7 @@ def _counts(steps: Sequence[StepResult]) -> tuple[int, int]:
 
 
 def time(expected: Expectation, boots: int) -> str:
-    """Return one sentence about the duration of a number of boots."""
+    """Return one sentence about the duration of `boots` boots, each with one run of a workload."""
     if not expected.seconds:
         return (
             f"How long {expected.workload} takes is not known: no earlier run of its steps is here."
@@ -197,7 +210,10 @@ def time(expected: Expectation, boots: int) -> str:
 
 
 def worth(each: int, kernels: int, expected: Expectation | None) -> str:
-    """Return one sentence: what `each` boots of every kernel can show, or how many are needed."""
+    """Return one sentence: what a comparison of `each` boots per kernel can show, or needs.
+
+    `kernels` is the number of kernels.  `expected` has the number of metrics; None if not known.
+    """
     counts = (expected.leading, expected.others) if expected else (0, 0)
     known = any(counts)
     # A workload without earlier runs is taken to have one leading and one other metric.
@@ -221,7 +237,10 @@ def worth(each: int, kernels: int, expected: Expectation | None) -> str:
 
 
 def _enough(each: int, kernels: int, expected: Expectation) -> str:
-    """Return one sentence about the metrics for which `each` boots of a kernel are enough."""
+    """Return one sentence about the metrics for which `each` boots of a kernel are enough.
+
+    `kernels` is the number of kernels, and `expected` has the number of metrics.
+    """
     counts = expected.leading, expected.others
     shares = multiple_testing.shares(*counts)
     most = "" if expected.counted else " or more"

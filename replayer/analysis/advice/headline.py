@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class Headline:
     """The answer of a report: made once, and the same on terminal, page, Markdown and in JSON.
 
-    Each part is a sentence or a clause without a full stop at its end; "" if there is none.
+    Its parts are the answer, a suspected cause, the certainty and the next action.  Each part is a
+    sentence or a clause without a full stop at its end; "" if there is none.
     """
 
     what: str
@@ -21,7 +22,7 @@ class Headline:
     """The next action: a command, or what would settle the question."""
 
     def __str__(self) -> str:
-        """Return all parts but the next action as sentences."""
+        """Return the answer with its likely cause, and its certainty, as one or two sentences."""
         first = f"{self.what}; suspect: {self.suspect}" if self.suspect else self.what
         # The first word may be a label, which is written as the user wrote it.
         second = self.sure[:1].upper() + self.sure[1:]

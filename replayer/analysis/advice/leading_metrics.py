@@ -11,7 +11,7 @@ _MOST = 8
 
 
 def leaders(run: Run) -> tuple[Measurement, ...]:
-    """Return one measurement for each finished step: its first leading metric, as a median.
+    """Return a measurement for each finished step of a run: its first leading metric, as a median.
 
     A leading metric is one that a step is run for, else its first rate, else its first time.  The
     median is over the step's repeats.  A step without such a metric is left out.  Steps that are
@@ -26,7 +26,10 @@ def leaders(run: Run) -> tuple[Measurement, ...]:
 
 
 def leader(step: StepResult) -> tuple[Measurement, ...]:
-    """Return the first leading metric of one step, as a tuple of one; () if it has none."""
+    """Return the first leading metric of one step, as a tuple of one; () if it has none.
+
+    A leading metric is one that the step is run for, else its first rate, else its first time.
+    """
     return tuple(_first([step]))
 
 
@@ -35,7 +38,10 @@ def _once(results: list[StepResult]) -> bool:
 
 
 def _first(results: list[StepResult]) -> Iterable[Measurement]:
-    """Yield the first leading metric of a step, with the median of its repeats, if it has one."""
+    """Yield the first leading metric of a step, with the median of its repeats, if it has one.
+
+    `results` are the repeats of the step.  Values that are not finite do not count.
+    """
     own = results[0].measurements
     names = leading(own)
     kind = next((m for m in own if m.metric in names), None)

@@ -120,6 +120,6 @@ def no_device(facts: Facts) -> Advice | None:
 
 
 def number_of(value: Fact) -> float:
-    """Return a fact that is a number; 0 for any other."""
+    """Return the value of a fact as a float if it is a number; 0 for a text, a bool or None."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if known else 0.0  # type: ignore[arg-type]

@@ -10,7 +10,11 @@ _STILL_SECONDS = 3.0
 
 
 def count_late(step: StepResult) -> int:
-    """Return the number of intervals of a series that are over 1.5 times as long as the median."""
+    """Return the number of samples of a step's series that came late.
+
+    A sample is late if its interval is over 1.5 times as long as the median interval.  Returns 0 if
+    there are fewer than three intervals.
+    """
     lengths = _lengths(step)
     if len(lengths) < 3:
         return 0
@@ -20,10 +24,11 @@ def count_late(step: StepResult) -> int:
 
 
 def longest_gap(step: StepResult) -> float:
-    """Return the seconds of the longest interval in the measured window, if far too long; else 0.
+    """Return the seconds of the longest interval between samples, if it is far too long; else 0.
 
-    It is at least _STILL_SECONDS, and three times as long as the median. Of one or two intervals
-    there is no median: they should last a second.
+    Only intervals of the step's series in its measured window count. Far too long is at least 3
+    seconds, and three times as long as the median. Of one or two intervals there is no median: they
+    should last a second.
     """
     intervals, lengths = _intervals(step), _lengths(step)
     first, last = (step.series.window if step.series else None) or (0.0, math.inf)
@@ -35,12 +40,15 @@ def longest_gap(step: StepResult) -> float:
 
 
 def has_column(step: StepResult, name: str) -> bool:
-    """Return whether a column of the step's series has a value."""
+    """Return whether the column `name`, such as `cpu.%idle`, of the step's series has a value."""
     return bool(_column(step, name))
 
 
 def average(step: StepResult, name: str) -> float:
-    """Return the mean of a column of the step's series; 0 without values."""
+    """Return the mean of the column `name`, such as `cpu.%idle`, of the step's series.
+
+    It is in the column's unit; 0 without values.
+    """
     values = _column(step, name)
     return statistics.fmean(values) if values else 0.0
 

@@ -49,12 +49,15 @@ def on(run: Run) -> tuple[Advice, ...]:
 
 
 def about(facts: Facts) -> tuple[Advice, ...]:
-    """Return all warnings about a machine."""
+    """Return all warnings about a machine, from its facts."""
     return tuple(_given("facts", facts))
 
 
 def every() -> tuple[Callable[[Any], Advice | None], ...]:
-    """Return the functions of all warnings; each name is its anchor in docs/reference.md."""
+    """Return the functions that give warnings: first those about a run, then about a machine.
+
+    The name of each is its anchor in docs/reference.md.
+    """
     return (*_warnings("run"), *_warnings("facts"))
 
 
@@ -69,7 +72,7 @@ def _given(kind: str, about_what: Any) -> Iterator[Advice]:
 
 
 def engine_notes(run: Run) -> Advice | None:
-    """Report the notes in engine.toml, which apply to every number of that engine."""
+    """Report the notes in an engine's engine.toml, which apply to every number of that engine."""
     if run.engine is None or run.engine.name not in assets.engines():
         return None
     notes = engine.load(run.engine.name).spec.notes
@@ -77,7 +80,7 @@ def engine_notes(run: Run) -> Advice | None:
 
 
 def coldness(run: Run) -> Advice | None:
-    """Warn of steps that requested cold data and did not get it."""
+    """Warn of steps that requested data outside of memory (cold) and did not get it."""
     warm = [
         step
         for step in _done(run)
@@ -98,7 +101,10 @@ def coldness(run: Run) -> Advice | None:
 
 
 def _colder(cold: Cold) -> str:
-    """Return the result's remedy for warm data, or a usual one for results of earlier versions."""
+    """Return a remedy for data that was not cold, as an imperative.
+
+    It is the one in the result, or a usual one for results of earlier versions.
+    """
     if cold.todo:
         return cold.todo
     if "drop_caches" in cold.method:
@@ -193,7 +199,7 @@ def _bystander(run: Run) -> bool:
 
 
 def failed_here(run: Run) -> Advice | None:
-    """Warn of a replay in which much failed that had not failed in the source."""
+    """Warn of a replay in which over 1 % of the statements failed, though not in the source."""
     failed = [step for step in _done(run) if sum(failures(step)) > _FAILED * executions(step)]
     if not failed:
         return None
@@ -208,7 +214,7 @@ def failed_here(run: Run) -> Advice | None:
 
 
 def own_settings(run: Run) -> Advice | None:
-    """Warn of a replay on a server that replayer started, whose settings are not the target's."""
+    """Warn of a replay on a server that replayer started: its settings are not the user's."""
     replays = [step for step in _done(run) if step.replayed]
     if run.engine is None or run.engine.place != "private" or not replays:
         return None
@@ -220,7 +226,7 @@ def own_settings(run: Run) -> Advice | None:
 
 
 def small_tables(run: Run) -> Advice | None:
-    """Warn of physical sessions whose tables fit into memory while the page cache was in use."""
+    """Warn of sessions that were to read from the device, but whose tables fit into memory."""
     memory = number_of(run.host.get("memory.bytes"))
     small = [
         step
@@ -386,7 +392,7 @@ def _named(whose: str) -> str:
 
 
 def disk_limited(run: Run) -> Advice | None:
-    """Warn of a cgroup's limit of the data's device of which more than 90 % was used.
+    """Warn of a cgroup's limit on I/O of the data's device of which more than 90 % was used.
 
     The share is not known if the limit was changed during the window.
     """
@@ -455,7 +461,7 @@ def _foreign_cpu(step: StepResult) -> float:
 
 
 def stood_still(run: Run) -> Advice | None:
-    """Warn of seconds of the measured window without a sample: at least three, and 3 intervals."""
+    """Warn of a long time without a sample in the measured window: 3 s and 3 usual intervals."""
     still = [step for step in _done(run) if longest_gap(step)]
     if not still:
         return None
@@ -483,7 +489,7 @@ def late_samples(run: Run) -> Advice | None:
 
 
 def processor_bound(run: Run) -> Advice | None:
-    """Warn of physical reads that were limited by the processors instead of the device."""
+    """Warn of reads from the device that were limited by the processors and not by the device."""
     bound = [
         step
         for step in _done(run)
@@ -503,7 +509,7 @@ def processor_bound(run: Run) -> Advice | None:
 
 
 def _read_ahead(run: Run, step: StepResult) -> tuple[Any, float]:
-    """Return the disk that a step read, and its read-ahead in KiB.
+    """Return the name of the disk that a step read, and its read-ahead in KiB, 0 if not known.
 
     It is the disk of the data, unless the step's own facts name another one.
     """
@@ -512,7 +518,7 @@ def _read_ahead(run: Run, step: StepResult) -> tuple[Any, float]:
 
 
 def large_read_ahead(run: Run) -> Advice | None:
-    """Warn of a read-ahead so large that it decides the speed of cold sequential reads."""
+    """Warn of a read-ahead of 1 MiB or more: it decides the speed of cold sequential reads."""
     large = [
         (step, name, kb)
         for step in _done(run)
@@ -538,7 +544,11 @@ def large_read_ahead(run: Run) -> Advice | None:
 
 
 def _warnings(kind: str) -> Iterator[Callable[[Any], Advice | None]]:
-    """Yield the functions with one parameter, whose name is `kind`, in the order of their files."""
+    """Yield the functions that give warnings about a run or about the facts of a machine.
+
+    `kind` is the name of their one parameter, `run` or `facts`.  They are in the order in which
+    they are defined, here and in machine_warnings.
+    """
     for name, warning in (*globals().items(), *vars(machine_warnings).items()):
         if (
             inspect.isfunction(warning)

@@ -56,7 +56,7 @@ _Waits = dict[tuple[str, Spent], float]
 
 
 class AccountWindow(Protocol):
-    """A measured window and the operations in it; see run/step_recorder.py."""
+    """A measured window and the operations in it, from which an account of its time is made."""
 
     @property
     def begin_ns(self) -> int:
@@ -70,12 +70,12 @@ class AccountWindow(Protocol):
 
     @property
     def operations(self) -> float:
-        """Return the number of operations that were done."""
+        """Return the number of operations, such as blocks read, that were done in the window."""
         ...
 
     @property
     def operation(self) -> str:
-        """Return the name of one operation, singular."""
+        """Return the name of one operation, singular, such as `block` or `statement`."""
         ...
 
     @property
@@ -90,10 +90,11 @@ def account(
     used: Mapping[str, CpuSeconds],
     kernel: Split | None = None,
 ) -> Account | None:
-    """Return the account of a window; None if nothing was observed or done in it.
+    """Return the account of a window: where the time of its sessions went, per operation.
 
-    `waits` are the samples of the server's sessions or of replayer threads.  `used` is the CPU time
-    of `server` and `client`.  `kernel` is the split of their kernel time by a stack profile.
+    `waits` are the samples of the server's sessions or of replayer threads.  `used` is `server` or
+    `client` -> CPU seconds.  `kernel` is the split of their kernel time by a stack profile; None
+    without one.  Returns None if no operation was done, or if `waits` is None and `used` empty.
     """
     seconds = (window.end_ns - window.begin_ns) / 1e9
     if window.operations <= 0 or seconds <= 0 or (waits is None and not used):
@@ -128,16 +129,21 @@ def account(
 
 
 def _cpu(whose: str, spent: CpuSeconds, operations: float, kernel: Split) -> dict[Spent, float]:
-    """Return part of an account -> CPU seconds per operation; `whose` is `server` or `client`."""
+    """Return part of an account -> CPU seconds per operation of the server or the client.
+
+    `whose` is `server` or `client`, and `spent` its CPU seconds.  `kernel` divides its kernel time
+    into parts; without an entry for `whose`, all kernel time is in the part KERNEL.
+    """
     user = Spent.SERVER if whose == "server" else Spent.CLIENT
     parts = {user: spent.user, **_divided(spent.system, kernel.get(whose, {}))}
     return {part: parts[part] / operations for part in Spent if parts.get(part)}
 
 
 def _divided(amount: float, weights: Mapping[Spent, float]) -> dict[Spent, float]:
-    """Return part -> its portion of an amount of kernel time, in proportion to the weights.
+    """Return part of an account -> its portion of an amount of kernel time, by the weights.
 
-    Without weights, all of the time is in the part KERNEL.
+    `amount` is in any unit, and the portions have the same.  If the weights are all 0 or missing,
+    the whole amount is in the part KERNEL.
     """
     whole = sum(weights.values())
     if whole <= 0:
@@ -148,9 +154,10 @@ def _divided(amount: float, weights: Mapping[Spent, float]) -> dict[Spent, float
 def _shares(
     waits: WaitSamples, kernel: Split
 ) -> tuple[dict[Spent, float], dict[str, float], float]:
-    """Return part -> share of the sessions' time, wait -> share of it, and Account.unsure.
+    """Return part of an account -> share of the sessions' time, wait -> share of it, and a doubt.
 
-    The last one is the share of time by which two measurements of sleep differ.
+    The doubt is the share of time by which two measurements of sleep differ, for Account.unsure.
+    `kernel` divides the kernel time of `server` and `client` into parts.
     """
     if waits.times is None or waits.times.span <= 0:
         return *_told(waits), 0.0
@@ -165,10 +172,11 @@ def _shares(
 
 
 def _sleep(waits: WaitSamples, times: ThreadTimes, awake: float) -> tuple[_Waits, float]:
-    """Return (wait, part) -> seconds of sleep, and the value of Account.unsure.
+    """Return (wait, part of an account) -> seconds of sleep, and a doubt, for Account.unsure.
 
-    That is the share of time by which samples and traces differ, 0 where only one can be used.
-    `awake` is the share of the sessions' time in which they ran or waited for a processor.
+    The doubt is the share of time by which samples and traces of the sleep differ, 0 where only one
+    can be used.  `awake` is the share of the sessions' time in which they ran or waited for a
+    processor.
     """
     looked = asleep(waits.observed)
     if waits.traced is None:
@@ -184,7 +192,11 @@ def _sleep(waits: WaitSamples, times: ThreadTimes, awake: float) -> tuple[_Waits
 
 
 def _ran(waits: WaitSamples, times: ThreadTimes, kernel: Split) -> dict[Spent, float]:
-    """Return part -> share of the sessions' time in which they ran or waited for a processor."""
+    """Return part of an account -> share of the sessions' time, for the time without sleep.
+
+    In this time they ran, or waited for a processor.  `kernel` divides the kernel time of `server`
+    and `client` into parts.
+    """
     cpu = times.user + times.system
     ran, queued = times.ran / times.span, times.queued / times.span
     if not waits.counted:
@@ -209,6 +221,7 @@ def _throttled(waits: WaitSamples, ran: float, queued: float) -> float:
     The kernel counts it as waiting for a processor.  As long as the quota lasts, the runnable
     threads share the processors, and wait for each other in proportion to how long they run.
     Waiting beyond that is due to the quota; it is at most the share of periods that used it up.
+    `ran` and `queued` are the shares of time in which threads ran and waited for a processor.
     """
     if not waits.throttled or not waits.cores:
         return 0.0
@@ -218,9 +231,10 @@ def _throttled(waits: WaitSamples, ran: float, queued: float) -> float:
 
 
 def _told(waits: WaitSamples) -> tuple[dict[Spent, float], dict[str, float]]:
-    """Return part -> share of time, and wait -> share of time, by the server's wait events alone.
+    """Return part of an account -> share of the sessions' time, and wait -> share of it.
 
-    A session without a wait event counts as working in the server.
+    Both are from the server's wait events alone.  A session without a wait event counts as working
+    in the server.
     """
     shares: dict[Spent, float] = defaultdict(float)
     names: dict[str, float] = defaultdict(float)
@@ -234,15 +248,18 @@ def _told(waits: WaitSamples) -> tuple[dict[Spent, float], dict[str, float]]:
 
 
 def _traced(traced: Mapping[str, float], span: float) -> dict[str, float]:
-    """Return state of a thread -> seconds of sleep, from the shares of `span` seconds in traces."""
+    """Return sleeping state of a thread -> seconds in it.
+
+    A state is the kernel's letter, S or D.  `traced` is state -> share of `span` seconds.
+    """
     return {letter: share * span for letter, share in traced.items() if letter != _RUNS}
 
 
 def asleep(observed: Iterable[Observed], traced: Mapping[str, float] | None = None) -> _Waits:
-    """Return (wait, part) -> seconds in which threads slept, from samples of these threads.
+    """Return (wait, part of an account) -> seconds in which threads slept, from samples of them.
 
-    `traced` is state -> seconds of sleep, as traces measured it.  If it is given, each state has
-    this length, and the samples only divide it into waits.
+    `traced` is state of a thread (S or D) -> seconds of sleep, as traces measured it.  If it is
+    given, the time in each state is taken from it, and the samples only divide it into waits.
     """
     seen = list(observed)
     slept: _Waits = defaultdict(float)
@@ -257,9 +274,10 @@ def asleep(observed: Iterable[Observed], traced: Mapping[str, float] | None = No
 
 
 def _slept(seen: list[Observed], letter: str) -> _Waits:
-    """Return (wait, part) -> seconds of the samples in one sleeping state, `letter`.
+    """Return (wait, part of an account) -> seconds of the samples in one sleeping state.
 
-    If no sample has this state, the shares of likely waits are returned: they add up to 1.
+    `letter` is the kernel's letter for the state, S or D.  If no sample has this state, the shares
+    of likely waits are returned in place of seconds: they add up to 1.
     """
     slept: _Waits = defaultdict(float)
     devices = any(one.part == "device" for one in seen)
@@ -307,7 +325,10 @@ def _part(one: Observed) -> Spent:
 
 
 def _name(one: Observed) -> str:
-    """Return the name of a thread's wait: the server's name, else one for the kernel's state."""
+    """Return the name of a thread's wait: the server's name for it, if it fits the kernel's state.
+
+    In other cases it is `sleep` or `disk sleep`, by the kernel's state of the thread.
+    """
     if one.part and (one.letter != _DISK or one.part in _OF_DISK):
         return one.wait
     asleep = _DISK_SLEEP if one.letter == _DISK else _SLEEP
@@ -315,7 +336,7 @@ def _name(one: Observed) -> str:
 
 
 def _notes(window: AccountWindow, waits: WaitSamples, made: Account) -> Iterator[str]:
-    """Yield sentences about the limits of the account."""
+    """Yield sentences about the limits of the account `made`, such as few observations."""
     if waits.times is None:
         why = f" ({waits.missing})" if waits.missing else ""
         yield (

@@ -1,4 +1,4 @@
-"""Explanations why a step's metric differs, from the parts of its account on both sides.
+"""Explanations why a step's metric differs, from the parts of its account of time on both sides.
 
 Parts are in seconds per operation.  A part is reported as moved only if a rank test shows it, and
 only for a step of which a metric was itself shown to differ.  The test is corrected for all parts
@@ -48,7 +48,7 @@ _PARTS = (*(part.value for part in Spent), KERNEL, RESIDUE)
 
 
 class PartChange(StrEnum):
-    """The verdict on one part of an account."""
+    """The verdict on one part of an account of time: whether it differs between two sides."""
 
     MOVED = "moved"
     UNCHANGED = "unchanged"
@@ -60,7 +60,7 @@ class PartChange(StrEnum):
 
 
 class AccountPart(Noun):
-    """One part of an account on both sides, in seconds of a session's time per operation.
+    """One part of an account of time on both sides, in seconds of a session's time per operation.
 
     `base` and `other` are medians over units.  `shift` is the median of the differences between
     each unit of the other side and each unit of the base.  [low, high] is its 95 percent interval.
@@ -82,7 +82,7 @@ class AccountPart(Noun):
 
 
 class Why(Noun):
-    """The explanation of one step: the parts of its account that moved when its metrics differ."""
+    """The explanation why metrics of a step differ: the parts of its account of time that moved."""
 
     step: str
     metrics: tuple[str, ...]
@@ -111,24 +111,28 @@ class Why(Noun):
 
     @property
     def moved(self) -> tuple[AccountPart, ...]:
-        """Return the parts that were shown to move."""
+        """Return the parts of the account that were shown to differ between the sides."""
         return tuple(part for part in self.parts if part.change is PartChange.MOVED)
 
     @property
     def explained(self) -> bool:
-        """Return whether a part moved in the direction of the whole time, the residue excepted."""
+        """Return whether a part was shown to move in the same direction as the time per operation.
+
+        The residue, which is the time in no part, does not count.
+        """
         return any(self._explains(part) for part in self.moved)
 
     @property
     def likely(self) -> tuple[AccountPart, ...]:
-        """Return the parts that likely moved, those with the largest shift first."""
+        """Return the parts of the account that likely moved, those with the largest shift first."""
         return tuple(part for part in self.parts if part.change is PartChange.LIKELY)
 
     @property
     def largest(self) -> AccountPart | None:
-        """Return the part with the largest shift in the direction of the whole time; None if none.
+        """Return the part of the account that contributes most to the change of the whole time.
 
-        The shift need not have been shown by a test.
+        It is the part with the largest shift in the same direction, whether a test showed it or
+        not.  None if no part shifted in this direction.
         """
         explaining = [part for part in self.parts if self._explains(part)]
         return max(explaining, key=lambda part: abs(part.shift), default=None)
@@ -146,10 +150,11 @@ def why(
     metrics: Mapping[str, Sequence[str]],
     differences: Sequence[Difference] = (),
 ) -> tuple[Why, ...]:
-    """Return an explanation of each step whose metrics differ.
+    """Return an explanation of each step whose metrics differ: the parts of its account that moved.
 
-    `metrics` is step -> its metrics that were shown to differ.  A step that has no account on
-    either side is left out: results of older versions have none.
+    `unit` is what counts as one sample.  `metrics` is step -> its metrics that were shown to
+    differ.  `differences` are those of the environment, among which causes are looked up.  A step
+    without an account on either side is left out: results of older versions have none.
     """
     in_work_units = {step for step in metrics if not _same_blocks(base, other, step)}
     below, above = (
@@ -199,13 +204,13 @@ def _with_account(side: Side, step: str) -> list[StepResult]:
 
 
 def _account(step: StepResult, in_work_units: Collection[str]) -> Account:
-    """Return a step's account, per work unit if the step's name is in `in_work_units`."""
+    """Return a step's account, converted to times per work unit if `in_work_units` has its name."""
     assert step.account is not None, "steps without an account are left out"
     return _per_work_unit(step, step.account) if step.name in in_work_units else step.account
 
 
 def _blocks(step: StepResult) -> float | None:
-    """Return how many operations of a step's account make one unit of its work; None if unknown."""
+    """Return the operations (blocks) of a step's account per work unit; None if not known."""
     rate = step.value(_WORK)
     if not rate or step.account is None or not step.account.seconds:
         return None
@@ -215,9 +220,10 @@ def _blocks(step: StepResult) -> float | None:
 
 
 def _same_blocks(base: Side, other: Side, step: str) -> bool:
-    """Return whether a unit of work has as many blocks on both sides; True if that is not known.
+    """Return whether a step's work unit has as many blocks on both sides; True if not known.
 
-    If fewer blocks are missed, the time per block may grow although the work is done faster.
+    Up to 2 percent of difference are allowed.  If fewer blocks are missed, the time per block may
+    grow although the work is done faster.
     """
     blocks = [list(map(_blocks, _with_account(side, step))) for side in (base, other)]
     known = [[one for one in side if one is not None] for side in blocks]
@@ -254,18 +260,21 @@ def _count(sides: _Accounts, is_so: Callable[[Account], bool]) -> tuple[int, int
 
 
 def _is_split(account: Account) -> bool:
-    """Return whether an account divides the kernel's time, as it does with a stack profile."""
+    """Return whether an account divides the kernel's time into parts, as it does with a profile."""
     return bool(KERNELS - {Spent.KERNEL} & account.session.keys())
 
 
 def _can_be_split(sides: _Accounts) -> bool:
-    """Return whether enough windows of both sides have a profile to compare the kernel's parts."""
+    """Return whether enough accounts of each side divide the kernel's time to compare the parts."""
     least = statistics.units_to_show(1.0, 1)
     return all(sum(map(_is_split, accounts)) >= min(least, len(accounts)) for accounts in sides)
 
 
 def _missing(sides: _Accounts, named: tuple[Side, Side]) -> str:
-    """Return the reason why the accounts of two sides cannot be compared; "" if they can."""
+    """Return the reason why the accounts of two sides cannot be compared; "" if they can.
+
+    `sides` are the accounts, and `named` the sides to which they belong.
+    """
     for accounts, side in zip(sides, named, strict=True):
         if not accounts:
             return f"{side.name} has no account of where the time went"
@@ -282,11 +291,11 @@ def _missing(sides: _Accounts, named: tuple[Side, Side]) -> str:
 
 
 def _measured(account: Account, *, split: bool) -> Iterator[Measurement]:
-    """Yield the parts of a session's time, absent ones as 0, the residue, and the whole.
+    """Yield a measurement for each part of an account, absent ones as 0, for residue and whole.
 
-    All are seconds per operation.  The residue is the time that is in no part.  Without `split`,
-    the parts of the kernel are added up as one.  With it, an account that has no profile yields no
-    kernel parts, as they are not known.
+    All are seconds of a session's time per operation.  The residue is the time that is in no part.
+    Without `split`, the parts of the kernel are added up as one.  With it, an account that has no
+    profile yields no kernel parts, as they are not known.
     """
     if not account.operations > 0 or not account.session:
         return
@@ -304,7 +313,11 @@ def _measured(account: Account, *, split: bool) -> Iterator[Measurement]:
 def _judged(
     begun: Why, kept: tuple[Samples, Samples], unit: Unit, differences: Sequence[Difference]
 ) -> Why:
-    """Return `begun` with the verdicts on the step's parts, or with the reason for having none."""
+    """Return the explanation `begun` with the verdicts on the parts of the step's account.
+
+    `kept` are the samples of both sides, in which each part is a metric.  If there are too few
+    units to show anything, the explanation gets the reason instead.
+    """
     at = places(unit, *kept)
     values = {part: _values(kept, (begun.step, part), at) for part in (WHOLE, *_PARTS)}
     sizes = [int(np.isfinite(side).sum()) for side in values[WHOLE]]
@@ -339,10 +352,11 @@ def _without_common(
 ) -> list[AccountPart]:
     """Return the parts; one that moved only as much as all parts is now `likely moved` at most.
 
-    Noise of the machine makes all parts of a unit slower, and often makes a metric differ as well.
-    So if some parts moved by more than the common movement, only these stay moved.  The common
-    movement of a unit is the median of the parts' ratios to their own medians: centred log-ratios
-    (Aitchison, 1986) by a median.
+    `values` is name of part -> its values in the units of both sides.  Noise of the machine makes
+    all parts of a unit slower, and often makes a metric differ as well.  So if some parts moved by
+    more than the common movement, only these stay moved.  The common movement of a unit is the
+    median of the parts' ratios to their own medians: centred log-ratios (Aitchison, 1986) by a
+    median.
     """
     moved = {part.part for part in parts if part.change is PartChange.MOVED}
     joined = {part.part: np.concatenate(values[part.part]) for part in parts}
@@ -370,7 +384,10 @@ def _without_common(
 
 
 def _place(part: AccountPart) -> tuple[int, float]:
-    """Return a sort key: parts that moved, parts that likely moved, then the others in order."""
+    """Return a key to sort parts: first those that moved, then those that likely moved.
+
+    These two kinds are sorted by the size of their shift.  The others keep their order.
+    """
     ranks = {PartChange.MOVED: 0, PartChange.LIKELY: 1}
     return ranks.get(part.change, 2), -abs(part.shift) if part.change in ranks else 0.0
 
@@ -380,6 +397,7 @@ def _values(
 ) -> _Sides:
     """Return a part's value in each unit of both sides, without drift if `at` is given.
 
+    `kept` are the samples of both sides, and `key` is (step, part).  NaN is a unit without a value.
     `at` are the places of the units in the order of time; None if the sides did not take turns.
     """
     raw = kept[0].values(key), kept[1].values(key)
@@ -398,14 +416,17 @@ def _known(values: statistics.Floats) -> statistics.Floats:
 
 
 def _p(sides: _Sides) -> float | None:
-    """Return the p value of a rank test between the sides; None if all values are equal."""
+    """Return the p value of a rank test between the values of both sides; None if all are equal."""
     below, above = map(_known, sides)
     varies = np.ptp(np.concatenate([below, above])) > 0
     return statistics.rank_test(below, above) if varies else None
 
 
 def _corrected(parts: Sequence[_Sides]) -> list[float | None]:
-    """Return the p value of each part, corrected for all parts that vary; None for the others."""
+    """Return the p value of each part, corrected for all parts that vary; None for the others.
+
+    `parts` has the values of each part in the units of both sides.
+    """
     own = [_p(sides) for sides in parts]
     tested = [number for number, p in enumerate(own) if p is not None]
     if not tested:
@@ -418,9 +439,10 @@ def _corrected(parts: Sequence[_Sides]) -> list[float | None]:
 
 
 def _can_matter(sides: _Sides, whole: float) -> bool:
-    """Return whether a part's values spread enough to explain some of `whole`.
+    """Return whether a part's values spread enough to explain some of the shift `whole`.
 
-    This is the difference of the whole time between the sides.
+    `whole` is the difference of the time per operation between the sides, in seconds.  The spread
+    over both sides must be at least a tenth of it.
     """
     known = np.concatenate([_known(side) for side in sides])
     return bool(np.ptp(known) >= _MATTERS * abs(whole))
@@ -429,7 +451,8 @@ def _can_matter(sides: _Sides, whole: float) -> bool:
 def _could_show(tested: Sequence[_Sides], whole: float) -> bool:
     """Return whether a shift by a quarter of `whole` would have been shown in every tested part.
 
-    `whole` is the difference of the whole time between the sides.
+    `tested` has each part's values on both sides.  `whole` is the difference of the time per
+    operation between the sides, in seconds.
     """
     return all(_units(sides, QUARTER * abs(whole), len(tested)) for sides in tested)
 
@@ -437,6 +460,7 @@ def _could_show(tested: Sequence[_Sides], whole: float) -> bool:
 def _units(sides: _Sides, gap: float, family_: int) -> bool:
     """Return whether there are enough units to show a shift of `gap` in four of five comparisons.
 
+    `sides` are the values of a part in the units of both sides.  `gap` is in seconds per operation.
     `family_` is the number of parts for which p values are corrected.
     """
     below, above = map(_known, sides)
@@ -446,7 +470,11 @@ def _units(sides: _Sides, gap: float, family_: int) -> bool:
 
 
 def _part(name: str, sides: _Sides, p: float | None = None, family_: int = 1) -> AccountPart:
-    """Return the part `name` with its statistics; its verdict is `unclear` until it is judged."""
+    """Return the part `name` with its statistics; its verdict is `unclear` until it is judged.
+
+    `sides` are its values in the units of both sides.  `p` is its corrected p value.  `family_` is
+    the number of parts for which p values are corrected.
+    """
     below, above = map(_known, sides)
     shift = statistics.shift(below, above)
     needed = statistics.units_to_differ(
@@ -466,7 +494,10 @@ def _part(name: str, sides: _Sides, p: float | None = None, family_: int = 1) ->
 
 
 def _judged_part(part: AccountPart, whole: AccountPart, sides: _Sides) -> AccountPart:
-    """Return a part with its verdict: moved, likely moved, unchanged or unclear."""
+    """Return a part with its verdict: moved, likely moved, unchanged or unclear.
+
+    `whole` is the whole time of an operation, and `sides` are the part's values on both sides.
+    """
     apart = part.low is not None and part.high is not None and not part.low <= 0 <= part.high
     shown = apart and part.p is not None and part.p <= statistics.ALPHA
     moved = shown and abs(part.shift) >= LEAST * whole.base
@@ -475,7 +506,10 @@ def _judged_part(part: AccountPart, whole: AccountPart, sides: _Sides) -> Accoun
 
 
 def _lesser_change(part: AccountPart, whole: AccountPart, sides: _Sides) -> PartChange:
-    """Return the verdict on a part that was not shown to move: likely, unchanged or unclear."""
+    """Return the verdict on a part that was not shown to move: likely, unchanged or unclear.
+
+    `whole` is the whole time of an operation, and `sides` are the part's values on both sides.
+    """
     if part.low is None or part.high is None:
         return PartChange.UNCLEAR
     # A part that moved in the other direction, or by little, is not a reason.

@@ -1,7 +1,8 @@
 """Functions by their own time and call trees, from stack profiles, in seconds per operation.
 
-A sample stands for 1 / hertz seconds of a processor.  Trees of several windows are merged: the sum
-of their seconds is divided by the sum of their operations, so a longer window has more weight.
+A profile's sample stands for 1 / hertz seconds of a processor.  Trees of several windows are
+merged: the sum of their seconds is divided by the sum of their operations, so a longer window has
+more weight.
 """
 
 import contextlib
@@ -31,7 +32,10 @@ _LONGEST = 200
 
 
 class Function(NamedTuple):
-    """The own time of a function, without the functions that it called."""
+    """The own time of a function in a stack profile, without the functions that it called.
+
+    It is in seconds of a processor, or a number of samples if they are not scaled.
+    """
 
     name: str
     whose: str
@@ -42,7 +46,11 @@ class Function(NamedTuple):
 
 @dataclass(slots=True)
 class Frame:
-    """A node of a call tree: a function in its chain of callers, with all that it called."""
+    """A node of a call tree: a function in its chain of callers, with all that it called.
+
+    It has the function's time, callees included, on both sides of a comparison, in seconds of a
+    processor per operation.
+    """
 
     name: str
     whose: str = ""
@@ -54,7 +62,11 @@ class Frame:
 
 
 def functions(stacks: Mapping[str, float]) -> list[Function]:
-    """Return the own time of each function, the largest first, from stack -> amount."""
+    """Return the own time of each function, the largest first.
+
+    `stacks` is folded call chain, such as `server;user;postgres;main;f` -> seconds, or samples.  A
+    function's own time is that of the stacks that end in it, in the same unit.
+    """
     own: dict[tuple[str, str], float] = defaultdict(float)
     for stack, amount in stacks.items():
         own[_function(stack.split(";"))] += amount
@@ -63,7 +75,10 @@ def functions(stacks: Mapping[str, float]) -> list[Function]:
 
 
 def _function(parts: Sequence[str]) -> tuple[str, str]:
-    """Return the name of a stack's leaf, the function that ran, and its class as in Function."""
+    """Return the name of a stack's leaf, the function that ran, and the class of its process.
+
+    The class is, for example, `server`, or `server, kernel` if the kernel worked for the server.
+    """
     leaf = parts[-1] if len(parts) > _HEAD else UNKNOWN
     kernel = leaf.endswith(KERNEL_FRAME) and parts[0] != KERNEL_THREADS
     return _named(leaf), f"{parts[0]}, kernel" if kernel else parts[0]
@@ -75,10 +90,10 @@ def _named(frame: str) -> str:
 
 
 def per_operation(steps: Iterable[StepResult]) -> dict[str, float]:
-    """Return stack -> seconds of a processor per operation, over all windows with a profile.
+    """Return stack -> seconds of a processor per operation, over the windows of all `steps`.
 
-    Windows without a readable profile or without an account of operations do not count.  Return {}
-    if no window counts.
+    A stack is a folded call chain.  Windows without a readable profile or without an account of
+    operations do not count.  Return {} if no window counts.
     """
     seconds: dict[str, float] = defaultdict(float)
     total = 0.0
@@ -90,7 +105,7 @@ def per_operation(steps: Iterable[StepResult]) -> dict[str, float]:
 
 
 def count_samples(steps: Iterable[StepResult]) -> int:
-    """Return the number of samples of the windows that `per_operation` uses.
+    """Return the number of samples in the stack profiles of `steps`, as `per_operation` uses them.
 
     Samples of other programs are left out: they do nothing for an operation.
     """
@@ -105,7 +120,10 @@ def count_samples(steps: Iterable[StepResult]) -> int:
 
 
 def _profiles(steps: Iterable[StepResult]) -> Iterator[tuple[float, float, Mapping[str, float]]]:
-    """Yield (operations, samples per second, stack -> samples) of each window with a profile."""
+    """Yield (operations, samples per second, stack -> samples) of each step with a stack profile.
+
+    Steps without an account of operations, or with a profile that cannot be decoded, are left out.
+    """
     for step in steps:
         profile, account = step.profile, step.account
         if profile is None or account is None or not account.operations > 0 or not profile.hertz:
@@ -115,9 +133,10 @@ def _profiles(steps: Iterable[StepResult]) -> Iterator[tuple[float, float, Mappi
 
 
 def tree(base: Mapping[str, float], other: Mapping[str, float]) -> Frame:
-    """Return the root of one call tree of both sides, each given as stack -> seconds per operation.
+    """Return the root of one call tree for both sides of a comparison, with the times of each side.
 
-    The levels of the tree are: all, class of the process, thread, root of the stack, … leaf.
+    `base` and `other` are folded call chain -> seconds per operation.  The levels of the tree are:
+    all, class of the process, thread, root of the stack, … leaf.
     """
     path = [Frame("all")]
     before: Sequence[str] = ()
@@ -141,7 +160,7 @@ def _names(stack: str) -> Sequence[str]:
 
 
 def _shared(one: Sequence[str], two: Sequence[str]) -> int:
-    """Return the number of names at the beginning that two stacks have in common."""
+    """Return the number of functions at their roots that two stacks have in common."""
     for number, (name, same) in enumerate(zip(one, two, strict=False)):
         if name != same:
             return number
@@ -149,7 +168,7 @@ def _shared(one: Sequence[str], two: Sequence[str]) -> int:
 
 
 def _add_up(root: Frame) -> None:
-    """Add to each frame the times of all frames that it called."""
+    """Add to each frame of a call tree the times of all frames that it called, directly or not."""
     frames = [root]
     for frame in frames:
         # The list grows during the loop, so callers come before the frames that they call.
@@ -160,14 +179,18 @@ def _add_up(root: Frame) -> None:
 
 
 def _short(frames: Sequence[str]) -> Sequence[str]:
-    """Return the frames of a stack; in a very deep one, the middle is replaced by one frame."""
+    """Return the frames of a stack; of more than 120, one frame `…` replaces the middle."""
     if len(frames) <= _DEEPEST:
         return frames
     return (*frames[: _DEEPEST // 2], REST, *frames[-_DEEPEST // 2 :])
 
 
 class Drawn(NamedTuple):
-    """A frame of a call tree that was reduced to its largest frames, so that it can be drawn."""
+    """A frame of a call tree that was reduced to its largest frames, so that it can be drawn.
+
+    `base` and `other` are its times on both sides of a comparison, callees included, in seconds of
+    a processor per operation.
+    """
 
     name: str
     whose: str
@@ -178,9 +201,11 @@ class Drawn(NamedTuple):
 
 
 def pruned(root: Frame, most: int = NODES) -> list[Drawn]:
-    """Return the `most` largest frames by their time on the other side, callers before callees.
+    """Return the `most` largest frames of a call tree, callers before callees, to draw them.
 
-    The callees of a frame that are left out are summed up as one frame, `…`, if large enough.
+    The size of a frame is its time on the other side, callees included; frames without any are left
+    out.  The callees of a frame for which there is no room are summed up as one frame, `…`, if they
+    are at least 0.2 percent of the whole.
     """
     kept: list[Drawn] = []
     waiting: list[tuple[float, int, Frame, int | None]] = [(-root.other, 0, root, None)]
@@ -209,7 +234,10 @@ def pruned(root: Frame, most: int = NODES) -> list[Drawn]:
 
 
 class Mover(NamedTuple):
-    """A function whose own time per operation differs between the two sides."""
+    """A function whose own time differs between the two sides of a comparison.
+
+    `base` and `other` are its times in seconds of a processor per operation, without callees.
+    """
 
     name: str
     whose: str
@@ -218,10 +246,11 @@ class Mover(NamedTuple):
 
 
 def movers(base: Mapping[str, float], other: Mapping[str, float], most: int = 15) -> list[Mover]:
-    """Return the `most` functions whose own time differs most, by size of the difference.
+    """Return the `most` functions whose own time differs most, the largest difference first.
 
-    A function that is on one side only counts, too.  Functions of other programs are left out, as
-    these do nothing for an operation.
+    `base` and `other` are folded call chain -> seconds per operation, of the two sides.  A function
+    that is on one side only counts, too.  Functions of other programs are left out, as these do
+    nothing for an operation.
     """
     below, above = (
         {

@@ -1,4 +1,4 @@
-"""Classification of the kernel's work: from a call chain to a part of an account.
+"""Classification of the kernel's work: from a call chain to a part of an account of time.
 
 A chain is read from its leaf to its root, and the first function with a known purpose decides.  So
 the function nearest to the executed code counts.  An interrupt's work belongs to the interrupt, not
@@ -32,14 +32,14 @@ from replayer.model import KERNEL_FRAME, Spent, StackProfile
 
 
 class _AnyOf:
-    """Patterns of which one has to match; compiled at their first use, as few runs need them."""
+    """A set of regular expressions of which one has to match; compiled at the first use."""
 
     def __init__(self, *patterns: str) -> None:
         self._patterns = patterns
 
     @functools.cached_property
     def match(self) -> Callable[[str], re.Match[str] | None]:
-        """Return a function that matches the start of a text with any of the patterns."""
+        """Return the `match` method of one regular expression that joins all patterns."""
         return re.compile("|".join(f"(?:{pattern})" for pattern in self._patterns)).match
 
 
@@ -302,9 +302,10 @@ _TABLE: tuple[tuple[Spent, _AnyOf], ...] = (
 
 
 def of(frames: Sequence[str]) -> Spent:
-    """Return the part of an account for a kernel call chain; `frames` go from the root to the leaf.
+    """Return the part of an account, such as Spent.COPY, to which a kernel call chain belongs.
 
-    Frames of programs, which do not end in KERNEL_FRAME, are ignored.
+    `frames` go from the root to the leaf.  Frames of programs, which do not end in KERNEL_FRAME,
+    are ignored.
     """
     chain = [frame for frame in reversed(frames) if frame.endswith(KERNEL_FRAME)]
     if chain and _is_gate(chain[0]):
@@ -319,10 +320,10 @@ def of(frames: Sequence[str]) -> Spent:
 
 
 def kernel_samples(profile: StackProfile) -> dict[str, dict[Spent, int]]:
-    """Return the numbers of samples in kernel mode: class of process -> use of time -> samples.
+    """Return the numbers of a profile's samples in kernel mode, by process and by use of time.
 
-    The class is one of PROFILED.  The use of time is, for example, Spent.COPY.  Raises ValueError
-    if the profile's stacks cannot be decoded.
+    It is class of process, such as `server` -> use of time, such as Spent.COPY -> samples.  Raises
+    ValueError if the profile's stacks cannot be decoded.
     """
     samples: dict[str, Counter[Spent]] = {}
     for whose, frames, count in _kernel_stacks(profile.stacks().items()):
@@ -350,7 +351,10 @@ def _is_gate(frame: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _says(frame: str) -> Spent | None:
-    """Return the part of an account for a kernel function; None if its name does not show it."""
+    """Return the part of an account, such as Spent.COPY, that the name of a kernel function shows.
+
+    Returns None if the name is unknown, or if all parts of the kernel use the function.
+    """
     name = _name(frame)
     if _PASSED_OVER.match(name) and not _OBSERVING.match(name):
         return None

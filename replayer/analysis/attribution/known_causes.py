@@ -1,6 +1,6 @@
-"""Facts of the environment and the parts of an account that they are known to move.
+"""Facts of the environment, and the parts of an account of time that they are known to move.
 
-A comparison lists them as `may explain`.
+A comparison lists such facts, if they differ between its sides, as `may explain`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -79,11 +79,12 @@ _WITHOUT_SERVER = frozenset({"walk", "probe"})
 def may_explain(
     differences: Iterable[Difference], parts: Iterable[str], kind: str = "", step: str = ""
 ) -> tuple[Difference, ...]:
-    """Return the differences that are known to move one of these parts in a step of this kind.
+    """Return those `differences` of the environment that may have changed some parts of an account.
 
-    `kind` is the kind of the step, such as `walk`.  `step` is its name: settings that other steps
-    made are left out.  Without parts, return the differences that are known to move any part.
-    Facts by which the groups were formed are left out, as these are what the comparison is about.
+    `parts` are the names of the parts, such as `page cache`; without any, all parts are meant.
+    `kind` is the kind of the step that has the account, such as `walk`.  `step` is its name:
+    settings that other steps made are left out.  Facts by which the groups were formed are left
+    out, as these are what the comparison is about.
     """
     named = set(parts)
     if KERNEL in named:
@@ -99,10 +100,11 @@ def may_explain(
 
 
 def _in_effect(differences: Sequence[Difference], step: str) -> Iterator[Difference]:
-    """Yield the differences that were in effect in a step: its own settings replace the server's.
+    """Yield those `differences` of the environment that were in effect in the step named `step`.
 
-    Settings that other steps made are left out.  If `step` is "", settings of all steps are kept,
-    and a setting of the server is left out if any step has its own value of it.
+    The step's own settings replace the server's.  Settings that other steps made are left out.  If
+    `step` is "", settings of all steps are kept, and a setting of the server is left out if any
+    step has its own value of it.
     """
     own = {found for one in differences if (found := step_setting(one.key))}
     overridden = {name for of, name in own if step in {"", of}}

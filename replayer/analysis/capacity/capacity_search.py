@@ -32,7 +32,7 @@ _POINTS = 1000
 
 
 class SearchTrial(StrEnum):
-    """The result of a trial at one multiple."""
+    """The result of one trial of a capacity search, which offers one multiple of a rate."""
 
     HELD = "held"
     """Sustained, and within the objective."""
@@ -43,7 +43,10 @@ class SearchTrial(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The result of a search; all values are multiples of its rate."""
+    """The result of a search for the highest multiple of a rate that is sustained.
+
+    All its values are multiples of that rate.
+    """
 
     accepted: float | None
     """The highest multiple that held in all its trials, at least two; None if none did."""
@@ -71,7 +74,10 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """The limits of a search: the multiples that may be tried, and the number of trials."""
+    """The limits of a capacity search: the multiples of a rate to try, and the number of trials.
+
+    `start` is the multiple of the first trial.
+    """
 
     resolution: float = 0.05
     """The distance between two neighbouring multiples, as a share of the smaller one."""
@@ -89,9 +95,9 @@ class SearchLimits:
 
 @dataclass
 class _Book:
-    """The trials so far, by rung (a numbered step on the scale of multiples).
+    """The record of a search's trials so far, by rung: a numbered step on the scale of multiples.
 
-    Rung n is the multiple start * (1 + resolution) ** n.
+    Rung n is the multiple start * (1 + resolution) ** n of the searched rate.
     """
 
     limits: SearchLimits
@@ -134,26 +140,27 @@ class _Book:
 
     @property
     def disputed(self) -> list[int]:
-        """Return the rungs that have trials with different results."""
+        """Return the rungs (numbers of multiples) at which some trials held and others failed."""
         return [rung for rung in self.tried if self.disagrees(rung)]
 
     def disagrees(self, rung: int) -> bool:
         return bool(self.count(rung, SearchTrial.HELD) and self.count(rung, SearchTrial.FAILED))
 
     def unanimous(self, rung: int, ended: SearchTrial) -> bool:
-        """Return whether a rung has trials, and all of them have the result `ended`."""
+        """Return whether a rung (number of a multiple) has trials, all with the result `ended`."""
         return self.count(rung, ended) > 0 and not self.disagrees(rung)
 
     @property
     def wanted(self) -> int:
-        """Return how many trials of a rung must agree: 2, or 3 if trials of any rung disagreed."""
+        """Return the number of trials of a multiple that must agree: 2, or 3 if any disagreed."""
         return 3 if self.disputed else 2
 
     def sure(self, rung: int, ended: SearchTrial) -> bool:
-        """Return whether all trials of a rung ended as `ended`, and there are enough (`wanted`).
+        """Return whether all trials of a rung had the result `ended`, and there are enough of them.
 
-        A search that was cut short could not run its ends again.  For it, a trial that held at a
-        higher rung counts as well, or one that failed at a lower rung.
+        A rung is the number of a multiple.  Two trials are enough, or three if trials of any rung
+        disagreed.  A search that was cut short could not repeat trials.  For it, a trial that held
+        at a higher rung counts as well, or one that failed at a lower rung.
         """
         if not self.unanimous(rung, ended):
             return False
@@ -164,9 +171,10 @@ class _Book:
         return (many if self.cut else self.count(rung, ended)) >= self.wanted
 
     def low(self, *, sure: bool = False) -> int | None:
-        """Return the highest rung at which all trials held, below the rung that `high` returns.
+        """Return the highest rung (number of a multiple) at which all trials held.
 
-        With `sure`, it must also have enough trials.  Returns None if there is no such rung.
+        It must be below the rung that `high` returns.  With `sure`, it must also have enough
+        trials, two or three.  Returns None if there is no such rung.
         """
         test = self.sure if sure else self.unanimous
         ceiling = self.high()
@@ -178,10 +186,10 @@ class _Book:
         return max(held, default=None)
 
     def high(self, *, sure: bool = False) -> int | None:
-        """Return the lowest rung at which all trials failed.
+        """Return the lowest rung (number of a multiple) at which all trials failed.
 
-        It must be above each rung that held in enough trials.  With `sure`, it must have enough
-        trials itself.  Returns None if there is no such rung.
+        It must be above each rung that held in enough trials, two or three.  With `sure`, it must
+        have enough trials itself.  Returns None if there is no such rung.
         """
         test = self.sure if sure else self.unanimous
         floor = max((r for r in self.tried if self.sure(r, SearchTrial.HELD)), default=None)
@@ -202,9 +210,11 @@ def search(
     limits: SearchLimits | None = None,
     enough: Callable[[], bool] = _never_enough,
 ) -> Capacity:
-    """Return the highest multiple that holds; `trial` runs one multiple and returns its result.
+    """Return the highest multiple of a rate that is sustained, found by a series of trials.
 
-    `enough` is called before each trial except the first; the search ends when it returns True.
+    `trial` is called with a multiple, makes a trial at it, and returns its result.  `limits` are
+    the default ones if None.  `enough` is called before each trial except the first; the search
+    ends when it returns True.
 
     From the start, the multiple is doubled as long as it holds, or halved until it holds.  Then the
     bracket between a multiple that held and one that failed is bisected down to the resolution.
@@ -230,9 +240,11 @@ def search(
 def search_steps(
     limits: SearchLimits, enough: Callable[[], bool] = _never_enough
 ) -> Generator[float, SearchTrial, Capacity]:
-    """Yield each multiple to try, and receive how its trial ended; return the result at the end.
+    """Search the highest multiple of a rate that is sustained, as a generator.
 
-    It is the search of `search` as a generator.
+    It yields the multiple to try next, and the caller sends the result of this trial.  At its end
+    it returns the capacity that was found.  `enough` is called before each trial except the first;
+    the search ends when it returns True.
     """
     book = _Book(limits)
     for rung in _rungs(book):
@@ -244,10 +256,10 @@ def search_steps(
 
 
 def so_far(trials: Sequence[tuple[float, SearchTrial]], limits: SearchLimits) -> Capacity:
-    """Return the capacity from the trials of an interrupted search.
+    """Return the capacity as far as the trials of an interrupted search show it.
 
-    `trials` are pairs of a multiple and its result.  The field `clear` of the capacity is always
-    False, because the search did not reach its end.
+    `trials` are pairs of a multiple of the searched rate and its result.  The field `clear` of the
+    capacity is always False, because the search did not reach its end.
     """
     step = math.log1p(limits.resolution)
     rungs = [(round(math.log(multiple / limits.start) / step), ended) for multiple, ended in trials]
@@ -257,9 +269,10 @@ def so_far(trials: Sequence[tuple[float, SearchTrial]], limits: SearchLimits) ->
 
 
 def _rungs(book: _Book) -> Iterator[int]:
-    """Yield each rung (step on the scale of multiples) to try next.
+    """Yield each rung (number of a multiple) that a search is to try next.
 
-    The search ends if there are enough trials at the highest multiple that held and at the lowest
+    The caller adds the result of each trial to `book` before it asks for the next.  The search ends
+    if there are enough trials at the highest multiple that held and at the lowest
     that failed, or if no further rung within the limits can help.
     """
     octave = max(1, round(math.log(2) / math.log1p(book.limits.resolution)))
@@ -279,8 +292,9 @@ def _rungs(book: _Book) -> Iterator[int]:
 def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int | None:
     """Return the rung to try if no rung held yet (`low` is None) or none failed (`high` is None).
 
-    Returns None if both are known, or if no rung within the limits can be the missing one.  The
-    rung is an octave (a factor of 2) from those that were tried.  But if trials of a rung
+    A rung is the number of a multiple of the searched rate.  `octave` is the number of rungs to a
+    factor of 2.  Returns None if both are known, or if no rung within the limits can be the missing
+    one.  The rung is an octave (a factor of 2) from those that were tried.  But if trials of a rung
     disagreed, the rung is near that one, and in later trials farther and farther away.
     """
     highest, lowest = max(book.tried, default=0), min(rung for rung, _ in book.history)
@@ -302,22 +316,26 @@ def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int
 
 
 def _stride(book: _Book, octave: int, beyond: Sequence[int]) -> int:
-    """Return the distance to the next rung to try: `octave`, the rungs to a factor of 2.
+    """Return the distance, in rungs, to the next rung (number of a multiple) to try.
 
-    If trials of a rung disagreed, it is at first 1, and then doubles with each rung in `beyond`.
-    These are the rungs that were tried beyond the one whose trials disagreed.
+    It is `octave`, the number of rungs to a factor of 2.  If trials of a rung disagreed, it is at
+    first 1, and then doubles with each rung in `beyond`.  These are the rungs that were tried
+    beyond the one whose trials disagreed.
     """
     return min(octave, 1 << len(beyond)) if book.disputed else octave
 
 
 def _between(book: _Book, low: int, high: int) -> int | None:
-    """Return the middle one of the untried rungs between `low` and `high`; None without any."""
+    """Return the middle one of the untried rungs between `low` and `high`; None without any.
+
+    A rung is the number of a multiple of the searched rate.
+    """
     untried = [rung for rung in range(low + 1, high) if rung not in book.tried]
     return untried[len(untried) // 2] if untried else None
 
 
 def _again(book: _Book, low: int | None, high: int | None) -> int | None:
-    """Return the rung that must be run again, because it has too few trials that agree.
+    """Return the rung (number of a multiple) to try again, because too few of its trials agree.
 
     It is `low` (the highest that held) or else `high` (the lowest that failed).  Returns None if
     both have enough trials, or are None.
@@ -330,7 +348,7 @@ def _again(book: _Book, low: int | None, high: int | None) -> int | None:
 
 
 def _capacity(book: _Book) -> Capacity:
-    """Return the result of the search from the trials so far."""
+    """Return the result of a capacity search from the trials in `book`."""
     low, high = book.low(sure=True), book.high(sure=True)
     inside = [
         rung
@@ -360,9 +378,9 @@ def _capacity(book: _Book) -> Capacity:
 def _believed(trials: Sequence[tuple[float, SearchTrial]]) -> tuple[float, float]:
     """Return the interval (low, high) that contains the capacity with 95 percent, as multiples.
 
-    It is the credible interval of the model in `search`, summed over all values of the noise
-    between trials.  Trials whose rate the clients could not offer are not used.  Without any other
-    trial, it is (0, infinity).
+    It is a credible interval.  In its model, each trial has its own capacity, whose logarithm is
+    normally distributed; the noise between trials is not known, and is summed over.  Trials whose
+    rate the clients could not offer are not used.  Without any other trial, it is (0, infinity).
     """
     known = [(math.log(m), ended) for m, ended in trials if ended is not SearchTrial.NOT_OFFERED]
     if not known:

@@ -20,7 +20,7 @@ _LIMITS = defaultdict(
 
 @dataclass(frozen=True)
 class ProbeCeiling:
-    """The reads per second of a probe, and what limited it if that was not the storage."""
+    """The reads per second that a probe of a device measured, and what limited them."""
 
     per_second: float
     limit: str = ""
@@ -36,7 +36,7 @@ def ceiling(
     access: str = "random",
     host: Mapping[str, Fact] | None = None,
 ) -> ProbeCeiling | None:
-    """Return the reads per second that a probe measured on a device without a database.
+    """Return the reads per second that a probe in `runs` measured on a device without a database.
 
     The probe must have this device, block size in bytes, depth (number of reads at a time) and
     `access`.  Only direct reads count.  The newest run with such a probe is used, and the median of
@@ -64,8 +64,9 @@ def ceiling(
 def beside(run: Run, others: Iterable[Run]) -> Run:
     """Return a copy of the run in which steps that can be compared with a probe have a `ceiling`.
 
-    This is a fact with the text that `share` returns.  The steps are the finished steps that report
-    their reads from the device, if a probe in the runs `others` had reads of the same kind.
+    This is a fact such as `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`.  The steps are
+    the finished steps that report their reads from the device, if a probe in the runs `others` had
+    reads of the same kind.  Without such a step, `run` itself is returned.
     """
     wanted = {
         index: step.reads
@@ -92,10 +93,11 @@ def beside(run: Run, others: Iterable[Run]) -> Run:
 
 
 def share(reads: Reads, most: ProbeCeiling) -> str:
-    """Return text such as `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`.
+    """Return a step's reads per second as a percentage of a probe's, as text.
 
-    RIOPS is the SLOB method's word for random reads of one block per second.  Sequential reads are
-    shown as reads/s.  If the probe was not limited by the storage, the text reports its limit.
+    For example: `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`.  RIOPS is the SLOB method's
+    word for random reads of one block per second.  Sequential reads are shown as reads/s.  If the
+    probe was not limited by the storage, the text reports its limit.
     """
     what = "RIOPS" if reads.access == "random" else "reads/s"
     size = show_size(reads.block_bytes).replace(".00", "")

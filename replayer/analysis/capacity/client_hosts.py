@@ -1,4 +1,4 @@
-"""Client hosts in a result: their start, and processors that may have been the limit."""
+"""Client hosts (whose processes are the sessions) in a result: their start and processor time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,9 +18,10 @@ Row = Mapping[str, Any]
 
 
 def last_window(result: StepResult) -> tuple[Sequence[Row], int]:
-    """Return the rows of a step's last window, one per client host, and the number of windows.
+    """Return the rows of a step's last measured window, and the number of its windows.
 
-    Returns ([], 0) if the result has no such rows.
+    There is one row for each client host, from the result's table of hosts.  Returns ([], 0) if the
+    result has no such rows.
     """
     windows: list[list[Row]] = []
     for row in result.tables.get(TABLE, ()):
@@ -32,10 +33,11 @@ def last_window(result: StepResult) -> tuple[Sequence[Row], int]:
 
 
 def bound(result: StepResult, run: Run) -> dict[str, float]:
-    """Return client host -> its highest share of processor time, for hosts that were too busy.
+    """Return client host -> its highest share, 0 to 1, of processor time, if it was too busy.
 
-    A host is too busy if this share was above CLIENT_BOUND in any window: then the clients may have
-    been the limit.  The host of the database is left out, because the server keeps it busy.
+    A host is too busy if this share was above 0.8 in any measured window of the step: then the
+    clients may have been the limit.  The host of the database is left out, because the server keeps
+    it busy.
     """
     busiest: dict[str, float] = {}
     for row in result.tables.get(TABLE, ()):
@@ -47,7 +49,10 @@ def bound(result: StepResult, run: Run) -> dict[str, float]:
 
 
 def bound_words(result: StepResult, run: Run) -> str:
-    """Return a sentence that names the client hosts that were too busy; "" if none was."""
+    """Return a sentence that names the client hosts with too busy processors; "" if none has any.
+
+    The processors are too busy if more than 80 percent of their time was used in a window.
+    """
     busiest = [f"{host} {share:.0%}" for host, share in bound(result, run).items()]
     if not busiest:
         return ""

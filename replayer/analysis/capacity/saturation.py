@@ -41,7 +41,7 @@ _MANY_OTHERS = 0.1
 
 
 class WaitReason(StrEnum):
-    """The queue in which a session waits, as the server and the clients report it."""
+    """The queue in which a database session waits, as the server and the clients report it."""
 
     CPU = "CPU"
     READS = "device reads"
@@ -58,7 +58,10 @@ class WaitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """The use of a resource during one measured level, in the resource's own unit."""
+    """The use of a resource, such as CPU cores, during one measured level (number of sessions).
+
+    `busy` and `capacity` are in the resource's own unit.
+    """
 
     busy: float
     capacity: float | None
@@ -80,13 +83,16 @@ class ResourceUse:
 
     @property
     def utilization(self) -> float | None:
-        """Return busy / capacity; None if the capacity is not known."""
+        """Return busy / capacity, 0 to about 1; None if the capacity is not known or 0."""
         return self.busy / self.capacity if self.capacity else None
 
 
 @dataclass(frozen=True, slots=True)
 class LevelPoint:
-    """The measurements of one repeat at one level (number of sessions)."""
+    """The measurements of one repeat at one level (number of sessions) of load.
+
+    They are throughput, response time, and the use of resources and the sessions in queues.
+    """
 
     sessions: int
     throughput: float
@@ -94,9 +100,9 @@ class LevelPoint:
     response: float
     """The mean time in seconds from the start of a statement to its answer."""
     in_flight: float
-    """The mean number of sessions with a running statement; it is counted independently.
+    """The mean number of sessions with a running statement.
 
-    It does not follow from `throughput` and `response`.
+    It is counted, and not computed from `throughput` and `response`.
     """
     uses: Mapping[str, ResourceUse] = field(default_factory=dict)
     """Name of a resource -> its use."""
@@ -105,16 +111,17 @@ class LevelPoint:
 
     @property
     def little(self) -> float:
-        """Return the error of Little's law, N = X (R + Z), as a share of the sessions.
+        """Return the error of Little's law, N = X (R + Z), as a share of the N sessions.
 
-        X Z is the number of sessions that have no running statement.
+        X is the throughput, R the response time, and Z the time between two statements of a
+        session.  X Z is the number of sessions that have no running statement.
         """
         return abs(self.throughput * self.response - self.in_flight) / self.sessions
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean and its 95 percent interval by Student's t.
+    """The mean of values of several repeats, and its 95 percent interval by Student's t.
 
     The interval of a single value is infinite.
     """
@@ -125,7 +132,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Mean":
-        """Return the mean of values, one for each repeat, and its interval."""
+        """Return the mean of values, one for each repeat, and its 95 percent interval."""
         value = fmean(values)
         if len(values) < 2:
             return cls(value, -math.inf, math.inf)
@@ -136,7 +143,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The use of one resource over all measured levels (numbers of sessions)."""
+    """The use of one resource over all measured levels (numbers of sessions), with its limit."""
 
     name: str
     unit: str
@@ -156,10 +163,10 @@ class Load:
     held: bool
 
     def full(self, least: float) -> bool:
-        """Return whether the resource limits work: its utilization is at least `least`.
+        """Return whether the resource limits work: its utilization is at least the share `least`.
 
-        A resource that work occupies rather than uses for a time, such as memory, must be almost
-        full.
+        Returns False if the utilization is not known.  A resource that work occupies rather than
+        uses for a time, such as memory, must be almost full.
         """
         least = max(least, _FULL_MEMORY) if self.held else least
         return self.busiest is not None and self.busiest.value >= least
@@ -167,7 +174,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """The resource that limits throughput first, and the observations that prove it."""
+    """The resource that limits a database's throughput first, and the proof of that."""
 
     resource: str | None
     """The name of the resource; None if it is unclear which one it is."""
@@ -184,9 +191,9 @@ class Saturation:
 
 
 def knee(points: Sequence[LevelPoint]) -> int:
-    """Return the smallest number of sessions at which throughput is nearly the highest.
+    """Return the smallest number of sessions with at least 95 percent of the highest throughput.
 
-    Levels of sessions are compared by the medians of their repeats.
+    Numbers of sessions are compared by the median throughput of their repeats.
     """
     middle = {level: median(p.throughput for p in same) for level, same in _by_level(points)}
     most = max(middle.values())
@@ -194,7 +201,7 @@ def knee(points: Sequence[LevelPoint]) -> int:
 
 
 def first(points: Sequence[LevelPoint]) -> Saturation:
-    """Return the resource that limits throughput first as load grows.
+    """Return the resource that limits throughput first as the number of sessions grows.
 
     `points` are all repeats of all levels, at least one.
     """
@@ -212,17 +219,18 @@ def first(points: Sequence[LevelPoint]) -> Saturation:
 def at_limit(points: Sequence[LevelPoint], limit: Sequence[LevelPoint]) -> Saturation:
     """Return the limiting resource at a rate of statements that the server could not sustain.
 
-    `limit` are the points of that rate, at least one; `points` are all points.  An objective for
-    latencies fails before a resource is busy all the time.  Therefore a resource with a utilization
-    of at least one half may be the limit here.
+    `limit` are the measurements at that rate, at least one; `points` are those at all rates.  An
+    objective for latencies fails before a resource is busy all the time.  Therefore a resource with
+    a utilization of at least one half may be the limit here.
     """
     return _saturation(points, limit, _BUSY_AT_LIMIT, "")
 
 
 def at_highest(points: Sequence[LevelPoint], highest: Sequence[LevelPoint]) -> Saturation:
-    """Return the use of each resource at the highest rate, if no rate was too high.
+    """Return the use of each resource at the highest rate of statements, if none was too high.
 
-    `highest` are the points of that rate, at least one; `points` are all points.  The field
+    `highest` are the measurements at that rate, at least one; `points` are those at all rates.  The
+    field
     `resource` of the result is None, as nothing was at its limit.
     """
     return _saturation(points, highest, math.inf, "nothing failed")
@@ -259,8 +267,8 @@ def _loads(points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> list[Loa
 def _load(name: str, points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> Load:
     """Return the use of the resource `name` over all levels.
 
-    Its demand per statement is computed from all points.  Its utilization is computed from `flat`:
-    the points at which throughput no longer grows.
+    Its demand per statement is computed from all measurements, `points`.  Its utilization is
+    computed from `flat`: the measurements at which throughput no longer grows.
     """
     known = [(p.uses[name], p.throughput) for p in points if name in p.uses and p.throughput > 0]
     uses = [point.uses[name] for point in flat if name in point.uses]
@@ -297,7 +305,8 @@ def _others(uses: Sequence[ResourceUse]) -> float:
 def _bound(demand: Mean | None, uses: Sequence[ResourceUse]) -> float | None:
     """Return the highest throughput that a resource allows if other work uses as much of it as now.
 
-    It is in statements per second; None if the demand or the capacity is not known.
+    It is in statements per second; None if the demand or the capacity is not known.  `demand` is
+    the resource's use per statement, in its unit times seconds.
     """
     left = [use.capacity - use.busy + _own(use) for use in uses if use.capacity]
     if demand is None or demand.value <= 0 or not left:
@@ -310,8 +319,9 @@ def _judged(
 ) -> tuple[str | None, str]:
     """Return (limiting resource, sentence of proof), or (None, sentence on why it is unclear).
 
-    `flat` are the points at which throughput no longer grows.  A resource may be the limit if its
-    utilization is at least `least`.  `why_open` is a known reason why it is unclear; "" for none.
+    `flat` are the measurements at which throughput no longer grows.  `loads` are all resources, the
+    busiest first.  A resource may be the limit if its utilization is at least `least`.  `why_open`
+    is a known reason why it is unclear; "" for none.
     """
     busy = {load.name for load in loads if load.full(least)}
     full = [load for load in loads if load.name in busy and not load.through & busy]
@@ -340,18 +350,18 @@ def _meet(one: Load, other: Load) -> bool:
 
 
 def _standing(flat: Sequence[LevelPoint]) -> dict[WaitReason, Mean]:
-    """Return queue -> the mean share of the working sessions that wait in it, at the points `flat`.
+    """Return queue -> the mean share of the working sessions that wait in it.
 
-    It is {} if the server could not be asked.
+    `flat` are the measurements that are used.  It is {} if the server could not be asked.
     """
     lines = dict.fromkeys(line for point in flat for line in point.standing)
     return {line: Mean.of(_shares(flat, {line})) for line in lines}
 
 
 def _shares(flat: Sequence[LevelPoint], lines: Collection[WaitReason]) -> list[float]:
-    """Return the share of the working sessions in the queues `lines`, one value for each point.
+    """Return the share of the working sessions in the queues `lines`, for each point of `flat`.
 
-    Points at which the queues were not observed are left out.
+    A point is the measurement of one repeat.  Those without observed queues are left out.
     """
     return [
         sum(amount for line, amount in point.standing.items() if line in lines) / everybody
@@ -361,7 +371,10 @@ def _shares(flat: Sequence[LevelPoint], lines: Collection[WaitReason]) -> list[f
 
 
 def _here(load: Load, flat: Sequence[LevelPoint]) -> Mean | None:
-    """Return the share of the working sessions that wait for a resource; None if not known."""
+    """Return the mean share of the working sessions that wait for a resource; None if not known.
+
+    `flat` are the measurements that are used.
+    """
     shares = _shares(flat, load.lines)
     return Mean.of(shares) if shares else None
 
@@ -374,15 +387,19 @@ def _longest_other(load: Load, standing: Mapping[WaitReason, Mean]) -> Mean:
 def _has_longest(
     load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]
 ) -> bool:
-    """Return whether more sessions wait for this resource than in any queue of another resource."""
+    """Return whether more sessions wait for a resource than in any queue of another resource.
+
+    `load` is the use of the resource.  `standing` is queue -> share of the sessions in it.
+    """
     here = _here(load, flat)
     return here is not None and here.value > _longest_other(load, standing).value
 
 
 def _has_most(load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]) -> bool:
-    """Return whether at least a third of the working sessions wait for this resource.
+    """Return whether at least a third of the working sessions wait for a resource.
 
-    It must also be at least twice as many as in any queue of another resource.
+    `load` is the use of the resource.  `standing` is queue -> share of the sessions in it.  It must
+    also be at least twice as many as in any queue of another resource.
     """
     here, other = _here(load, flat), _longest_other(load, standing)
     return here is not None and here.value >= max(_MANY, 2 * other.value)
@@ -393,8 +410,10 @@ def _by_line_alone(
 ) -> tuple[str | None, str]:
     """Return (limiting resource, proof) from the queues alone, or (None, why it is unclear).
 
-    This is for the case that no resource of known capacity is full.  Then a resource of unknown
-    capacity is the limit if at least half of the working sessions wait for it.
+    `flat` are the measurements at which throughput no longer grows.  `why_open` is a known reason
+    why it is unclear; "" for none.  This is for the case that no resource of known capacity is
+    full.  Then a resource of unknown capacity is the limit if at least half of the working sessions
+    wait for it.
     """
     busiest = next((load for load in loads if load.busiest is not None), None)
     most = f"the busiest resource is {_words(busiest)}" if busiest else "no capacity is known"
@@ -411,7 +430,7 @@ def _by_line_alone(
 
 
 def _proof(lead: Load, loads: Sequence[Load], flat: Sequence[LevelPoint]) -> str:
-    """Return one line of proof: utilization of the limiting resource `lead` and of the next one.
+    """Return a line of proof: utilization of the limiting resource `lead` and of the next busiest.
 
     It ends with the share of the sessions that waited for `lead`, if this is known.
     """
@@ -426,7 +445,10 @@ def _proof(lead: Load, loads: Sequence[Load], flat: Sequence[LevelPoint]) -> str
 
 
 def _words(load: Load) -> str:
-    """Return text such as `device reads 99.6 % busy (99.1 to 100.0) of the limit of the cgroup`."""
+    """Return a resource's utilization as text, with its interval and the origin of the capacity.
+
+    For example: `device reads 99.6 % busy (99.1 to 100.0) of the limit of the cgroup`.
+    """
     busiest = load.busiest
     assert busiest is not None
     interval = (

@@ -49,7 +49,11 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Scalability:
-    """The fitted law; `loads` are the smallest and the largest measured load."""
+    """The Universal Scalability Law, fitted to measured throughputs: coefficients and peak.
+
+    X(N) = scale * N / (1 + contention * (N - 1) + coherency * N * (N - 1)) is the throughput at a
+    load of N, such as N sessions.  `loads` are the smallest and the largest measured load.
+    """
 
     scale: Estimate
     """Throughput at a load of 1."""
@@ -64,35 +68,43 @@ class Scalability:
     """
 
     def throughput(self, load: float) -> float:
-        """Return the throughput at a load according to the law."""
+        """Return the throughput at a load, such as a number of sessions, by the fitted law.
+
+        It is in the unit of the throughputs to which the law was fitted.
+        """
         coefficients = (self.scale.value, self.contention.value, self.coherency.value)
         return float(_law(np.asarray(load, np.float64), *coefficients))
 
     @property
     def optimum(self) -> float:
-        """Return the load 1 / contention: there, growth without contention reaches the `limit`.
+        """Return the load 1 / contention, at which the line scale * load reaches the `limit`.
 
-        This growth is the line scale * load.  The result is infinite if the contention is 0.
+        `limit` is the highest throughput that contention allows.  The result is infinite if the
+        contention is 0.
         """
         return 1 / self.contention.value if self.contention.value else math.inf
 
     @property
     def limit(self) -> float:
-        """Return the highest throughput that contention allows (Amdahl); infinite if it is 0."""
+        """Return the highest throughput that contention allows (Amdahl's law).
+
+        It is scale / contention, and infinite if the contention is 0.
+        """
         return self.scale.value / self.contention.value if self.contention.value else math.inf
 
 
 def fit(
     loads: Sequence[float], throughputs: Sequence[float], *, seed: int = 1, redrawn: int = REDRAWN
 ) -> Scalability:
-    """Return the law fitted to one throughput per load (the mean, if a load was repeated).
+    """Return the Universal Scalability Law fitted to one throughput per load.
 
-    It is a least-squares fit with 0 <= contention, coherency <= 1 and 0 <= scale, as in R's package
-    usl.  The intervals come from a bootstrap of residuals (Davison and Hinkley, 1997, section 6.2),
-    each divided by the square root of 1 - leverage.  The percentile interval is widened by
-    Student's t, for the number of loads less three coefficients (Hesterberg, 2015), so few loads
-    give wide intervals.  `redrawn` is the number of bootstrap samples.
-    Raises ReplayerError for fewer than 4 different loads, or if no throughput is above zero.
+    If a load was repeated, its throughput is the mean.  It is a least-squares fit with 0 <=
+    contention, coherency <= 1 and 0 <= scale, as in R's package usl.  The intervals come from a
+    bootstrap of residuals (Davison and Hinkley, 1997, section 6.2), each divided by the square root
+    of 1 - leverage.  The percentile interval is widened by Student's t, for the number of loads
+    less three coefficients (Hesterberg, 2015), so few loads give wide intervals.  `redrawn` is the
+    number of bootstrap samples.  Raises ReplayerError for fewer than 4 different loads, or if no
+    throughput is above zero.
     """
     x, y = np.asarray(loads, np.float64), np.asarray(throughputs, np.float64)
     if np.unique(x).size < LEAST_LOADS:
@@ -143,7 +155,10 @@ def _coefficients(x: Floats, y: Floats, near: Floats | tuple[float, float]) -> F
 
 
 def _slopes(load: Floats, scale: float, contention: float, coherency: float) -> Floats:
-    """Return the derivatives of the law by its coefficients: an array (loads, 3)."""
+    """Return the derivatives of the scalability law by its three coefficients.
+
+    The array has the shape (loads, 3).
+    """
     below = 1 + contention * (load - 1) + coherency * load * (load - 1)
     by_contention = -scale * load * (load - 1) / below**2
     slopes: Floats = np.stack([load / below, by_contention, load * by_contention], axis=1)
@@ -153,9 +168,10 @@ def _slopes(load: Floats, scale: float, contention: float, coherency: float) -> 
 def _bootstrap(
     x: Floats, y: Floats, best: Floats, random: np.random.Generator, redrawn: int
 ) -> Floats:
-    """Return the coefficients fitted to `redrawn` bootstrap samples: an array (redrawn, 3).
+    """Return the coefficients of the law, fitted to bootstrap samples: an array (redrawn, 3).
 
-    `x` are loads, `y` their throughputs, and `best` the coefficients that were fitted to them.
+    `redrawn` is the number of samples.  `x` are loads, `y` their throughputs, and `best` the
+    coefficients that were fitted to them.
     """
     line = _law(x, *best)
     slopes = _slopes(x, *best)
@@ -187,9 +203,9 @@ def _peak(
 ) -> Estimate | None:
     """Return the load with the highest throughput, with its interval; None if there is no peak.
 
-    Also returns None if the peak is outside the measured loads `span` and the coherency may be 0.
-    `samples` are the bootstrap's coefficients.  `wider` is the factor by which the interval is
-    widened.
+    Also returns None if the peak is outside of `span` (the smallest and the largest measured load)
+    and the coherency may be 0.  `samples` are the coefficients of the bootstrap samples.  `wider`
+    is the factor by which the interval is widened.
     """
     if not coherency.value:
         return None

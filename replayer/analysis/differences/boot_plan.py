@@ -34,7 +34,7 @@ NEXT = "next boot: "
 
 
 class BootSchedule(Noun):
-    """The order of boots, and the arguments of `replayer run` for each of them."""
+    """A plan of boots: the order of their kernels, and the arguments of `replayer run` in each."""
 
     plan: int = _FIXED
     """The format of the plan file."""
@@ -53,7 +53,10 @@ class BootSchedule(Noun):
     kernel of the next boot."""
 
     def turn(self, number: int) -> str:
-        """Return the name of a turn, which is one boot of the plan, as `turn 2 of 8`."""
+        """Return the name of a turn, which is one boot of the plan, such as `turn 2 of 8`.
+
+        `number` is that of the turn, from 1.
+        """
         return f"turn {number}" if self.job else f"turn {number} of {len(self.order)}"
 
 
@@ -66,19 +69,28 @@ class BootTarget(NamedTuple):
     """Words that must be on the kernel's command line."""
 
     def fits(self, release: str, line: Sequence[str]) -> bool:
-        """Return whether this target matches a boot of a release with a command line."""
+        """Return whether a boot is one of this target, by its kernel.
+
+        `release` is the kernel's release, and `line` has the words of its command line.
+        """
         named = release == self.release or fnmatchcase(release, self.release)
         return named and set(self.words) <= set(line)
 
     def merged(self, line: str) -> str:
-        """Return `line` with the target's words appended, and words of the same keys removed."""
+        """Return a kernel's command line with the target's words appended.
+
+        Words of `line` with the same keys (the part before `=`) are removed.
+        """
         keys = {word.partition("=")[0] for word in self.words}
         kept = [word for word in line.split() if word.partition("=")[0] not in keys]
         return " ".join([*kept, *self.words])
 
 
 def target_of(kernel: str) -> BootTarget:
-    """Return the target that a kernel of a plan names: a release, and words of its command line."""
+    """Return the target that a kernel of a plan names, such as `6.12.9 mitigations=off`.
+
+    It is a release, and the words that must be on the kernel's command line.
+    """
     release, *words = kernel.split()
     return BootTarget(release, tuple(words))
 
@@ -101,8 +113,8 @@ def of_job(kernels: Sequence[str], job: Sequence[str], arguments: Sequence[str])
 def draw(kernels: Sequence[str], boots: int, *, seed: int | None = None) -> BootSchedule:
     """Return a plan of `boots` boots: A B B A …, or, with a seed, each round in random order.
 
-    A round boots every kernel once.  So a machine that gets slower or faster over time does so for
-    all kernels.
+    `kernels` are releases, patterns of them, or both with words of the command line.  A round boots
+    every kernel once.  So a machine that gets slower or faster over time does so for all kernels.
     Raises Impossible for fewer than two different kernels, or if they cannot share the boots
     equally.
     """
@@ -194,7 +206,7 @@ def load_own(path: Path) -> BootSchedule:
 
 
 def load_if_plan(text: str) -> Path | None:
-    """Return the path if `text` names a plan file, else None."""
+    """Return `text` as a path if it is the path of a readable plan file, else None."""
     path = Path(text)
     try:
         keys = json.loads(assets.text(path))
@@ -204,7 +216,10 @@ def load_if_plan(text: str) -> Path | None:
 
 
 def folder(path: Path) -> Path:
-    """Return the folder of a plan's runs, which is next to the plan file."""
+    """Return the folder of a plan's runs, which is next to the plan file `path`.
+
+    For `x.json` it is `x.runs`.
+    """
     return path.with_name(f"{path.stem}.runs")
 
 
@@ -223,8 +238,9 @@ def runs(path: Path, columns: Columns = no_column) -> list[Run]:
 def planned(schedule: BootSchedule, release: str, line: str = "") -> str | None:
     """Return the kernel of the plan that matches a release and a command line, or None.
 
-    If several match, it is the one that names the most words of the command line, and among these
-    the one whose release is not a pattern.  Raises Impossible if several are left.
+    `release` and `line` are those of a booted kernel.  If several match, it is the one that names
+    the most words of the command line, and among these the one whose release is not a pattern.
+    Raises Impossible if several are left.
     """
     words = line.split()
     targets = {kernel: target_of(kernel) for kernel in schedule.kernels}
@@ -240,7 +256,10 @@ def planned(schedule: BootSchedule, release: str, line: str = "") -> str | None:
 
 
 def planned_for(schedule: BootSchedule, run: Run) -> str | None:
-    """Return the kernel of the plan that a run was made with, or None."""
+    """Return the kernel of the plan that a run was made with; None if it is not in the plan.
+
+    Raises Impossible if several kernels of the plan match.
+    """
     release, line = (str(run.host.get(f"kernel.{key}", "")) for key in ("release", "cmdline"))
     return planned(schedule, release, line)
 
@@ -293,7 +312,10 @@ def admit(
 
 
 def what_next(schedule: BootSchedule, made: Sequence[Run], path: Path) -> str:
-    """Return a sentence with the next thing to do, after the runs made so far."""
+    """Return a sentence with the next thing to do for a plan: which kernel to boot, or to compare.
+
+    `made` are the runs so far, and `path` is the plan file.
+    """
     done = len(finished(schedule, made))
     total = len(schedule.order)
     if done == total:
@@ -309,9 +331,13 @@ def choose_runs(
     only: Sequence[str] = (),
     columns: Columns = None,
 ) -> Chosen:
-    """Return the groups of runs that the words `named` select, as `selection.choose` does.
+    """Return the groups of runs that the words `named` select.
 
-    If the only word names a plan file and `by` is "", each kernel of the plan is a group.
+    A word is a file, a folder, a pattern of files, a label or an id.  Each word gives a group, or
+    each value of the fact `by`.  But if the only word names a plan file and `by` is "", each kernel
+    of the plan is a group.  Labels and ids are looked up in the folder `where`.  `only` are
+    conditions such as workload.name=demo.  `columns` selects the columns of series that are read;
+    None means all.  Raises Impossible or NotFound if no run is selected.
     """
     plan = load_if_plan(named[0]) if len(named) == 1 and not by else None
     if plan is not None:
@@ -320,7 +346,11 @@ def choose_runs(
 
 
 def chosen(path: Path, columns: Columns = None) -> Chosen:
-    """Return the plan's runs grouped by its kernels; raise Impossible if a kernel has none."""
+    """Return the finished runs of the plan file `path`, grouped by the kernels of the plan.
+
+    `columns` selects the columns of series that are read; None means all.  Raises Impossible if a
+    kernel has no run, or if the plan is that of a job such as `ab`.
+    """
     schedule = load(path)
     if schedule.job:
         raise Impossible(f"{path} is the plan of a `replayer {schedule.job[0]}`, which compares")

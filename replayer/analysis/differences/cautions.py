@@ -46,7 +46,10 @@ def warn_unjudged(rows: Iterable[MetricRow], *sides: Side) -> list[str]:
 
 
 def _silent(side: Side) -> Mapping[Key, tuple[int, int]]:
-    """Return key -> (number of results in which no direction is good, number of all results)."""
+    """Return (step, metric) -> (number of results without a good direction, number of all results).
+
+    A result has no good direction if more is neither better nor worse in it.
+    """
     directions: dict[Key, list[Better]] = {}
     for run in side.runs:
         for step in counted(run)[0]:
@@ -56,15 +59,19 @@ def _silent(side: Side) -> Mapping[Key, tuple[int, int]]:
 
 
 def list_some(kinds: Mapping[Key, Measurement]) -> str:
-    """Return the names of the first three metrics as text, with `…` if there are others."""
+    """Return the names of the first three metrics in `kinds` as text, with `…` if there are more.
+
+    Returns `none at all` if there are none.
+    """
     names = list(dict.fromkeys(metric for _, metric in kinds))
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "") if names else "none at all"
 
 
 def warn_runs(base: Samples, other: Samples) -> list[str]:
-    """Return the remarks of both sides on their runs, each with the runs that it is about.
+    """Return the remarks on the runs of a comparison, each with the runs that it is about.
 
-    A remark that both sides have becomes one sentence, with the number of runs of each side.
+    For example, a repeat that does not count.  A remark that both sides have becomes one sentence,
+    with the number of runs of each side.
     """
     sentences = []
     for words, ids in base.remarks.items():
@@ -82,12 +89,17 @@ def _count(runs: Sequence[str]) -> str:
 
 
 def _whose(ids: Sequence[str]) -> str:
-    """Return the names of the runs that a sentence is about; of many runs, only the first."""
+    """Return the ids of runs as text; of three or more, the first and the number of the others."""
     return ", ".join(ids) if len(ids) < 3 else f"{ids[0]} and {len(ids) - 1} more runs"
 
 
 def warn_order(unit: Unit, base: Samples, other: Samples) -> list[str]:
-    """Return a warning, in a list, if one side was measured before the other; else []."""
+    """Return a warning, in a list, if one side was measured before the other; else [].
+
+    Then a change of the machine over time looks like a difference.  `unit` is what counts as one
+    sample.  For repeats, or too few units to show a difference, there is no warning.  If the order
+    of boots is not known, the warning reports that.
+    """
     sizes = len(base.units), len(other.units)
     many = min(sizes) > 1 or statistics.smallest_p(*sizes) <= statistics.ALPHA
     if unit is Unit.REPEAT or not many:
@@ -135,7 +147,11 @@ def warn_emulated(base: Side, other: Side) -> list[str]:
 
 
 def warn_controls(base: Side, other: Side) -> list[str]:
-    """Return warnings about the controls: CPU and memory measurements before and after each run."""
+    """Return warnings if controls changed during runs, or differ between the sides.
+
+    Controls are measurements of CPU and memory before and after each run.  They show whether the
+    machine itself changed.
+    """
     runs = [run for side in (base, other) for run in side.runs]
     moves = [calibration.moved(run.control) for run in runs]
     return [

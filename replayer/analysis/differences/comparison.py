@@ -77,7 +77,11 @@ def compare(
 
 
 def judged(base: Side, other: Side, *, unit: Unit, threshold: float) -> tuple[MetricRow, ...]:
-    """Return the metrics that both sides have, with their verdicts; () if there are none."""
+    """Return the metrics that both sides have, with their verdicts; () if there are none.
+
+    `unit` is what counts as one sample.  `threshold` is the share below which a difference does not
+    matter.
+    """
     kept = Samples.of(base, unit), Samples.of(other, unit)
     if not kept[0].kinds.keys() & kept[1].kinds.keys():
         return ()
@@ -86,7 +90,7 @@ def judged(base: Side, other: Side, *, unit: Unit, threshold: float) -> tuple[Me
 
 
 def _differing(rows: Sequence[MetricRow]) -> dict[str, list[str]]:
-    """Return step -> its metrics that were shown to differ, the leading ones first."""
+    """Return name of a step -> its metrics that were shown to differ, the leading ones first."""
     differing = [row for row in rows if row.verdict in SHOWN]
     steps: dict[str, list[str]] = {row.step: [] for row in differing}
     for row in sorted(differing, key=lambda row: not row.leading):
@@ -123,7 +127,7 @@ def _refuse_unlike(base: str, other: str, unlike: Iterable[Difference]) -> None:
 
 
 def _patterns(keys: Sequence[str]) -> list[str]:
-    """Return values of the option --allow that allow all of these keys.
+    """Return values of the option --allow that allow differences in all of the facts `keys`.
 
     A few keys stay as they are; many are replaced by patterns.
     """

@@ -1,4 +1,4 @@
-"""The result of a comparison: both groups, a row for each metric, and what else differs."""
+"""The result of a comparison: both groups of runs, a row for each metric, other differences."""
 
 from pydantic import Field
 
@@ -19,7 +19,10 @@ class Group(Noun):
 
 
 class Comparison(Noun):
-    """The result of comparing two groups of runs."""
+    """The result of comparing two groups of runs: headline, verdicts on metrics, and warnings.
+
+    It also has the differences of the environment, and explanations where the time went.
+    """
 
     headline: str = ""
     """The answer in one sentence: which side is slower or faster, by how much, and a suspect."""
@@ -43,7 +46,7 @@ class Comparison(Noun):
 
     @property
     def decides(self) -> bool:
-        """Return whether the verdicts hold for other boots, too.
+        """Return whether the verdicts hold for other boots, too, and not for these runs only.
 
         They do if the units are boots, and the boots of both sides took turns.
         """

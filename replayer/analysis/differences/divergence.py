@@ -23,7 +23,7 @@ different errors (`otherwise`)."""
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The place in a capture at which two replays first answered differently."""
+    """The time in a capture at which two replays first answered differently, and the sessions."""
 
     begin: float
     """Second of the capture: the first difference lies between `begin` and `end`."""
@@ -33,21 +33,24 @@ class Where:
 
     @property
     def named(self) -> str:
-        """Return the first few sessions as `1, 5, 7 and 12 more`."""
+        """Return the numbers of the first three sessions as text, such as `1, 5, 7 and 12 more`."""
         first = ", ".join(map(str, self.sessions[:_NAMED]))
         more = len(self.sessions) - _NAMED
         return f"{first} and {more} more" if more > 0 else first
 
     @property
     def words(self) -> str:
-        """Return time and sessions as text, such as `12.3 to 14.1 s, sessions 1, 5`."""
+        """Return the time in the capture and the sessions: `12.3 to 14.1 s, sessions 1, 5`."""
         several = "s" if len(self.sessions) > 1 else ""
         return f"{self.begin:.1f} to {self.end:.1f} s, session{several} {self.named}"
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Different results of one fingerprint (statements that differ only in values) on two sides."""
+    """Different results of one fingerprint in two replays, or in a replay and its log.
+
+    A fingerprint stands for all statements that differ only in their values.
+    """
 
     replayed: Replayed
     what: What
@@ -64,18 +67,21 @@ class Divergence:
 
     @property
     def counts(self) -> bool:
-        """Return whether it is a real divergence, and not a statement that varies by itself."""
+        """Return whether the divergence is real: the statement is not one that varies by itself."""
         return self.what != "varying"
 
 
 def ran(replayed: Sequence[Replayed]) -> float:
-    """Return the share of the planned statements that ran, 0 to 1; 0 if none was planned."""
+    """Return the share of a replay's planned statements that ran, 0 to 1; 0 if none was planned."""
     planned = sum(one.planned for one in replayed)
     return sum(one.executions for one in replayed) / planned if planned else 0.0
 
 
 def not_comparable(ours: Sequence[Replayed], theirs: Sequence[Replayed]) -> str:
-    """Return the reason why two replays cannot be compared; "" if they can."""
+    """Return the reason why two replays cannot be compared; "" if they can.
+
+    At least 95 percent of the work of each must have run, and as much must be common to both.
+    """
     for side, replayed in (("this replay", ours), ("the other one", theirs)):
         share = ran(replayed)
         if share < LEAST_RAN:
@@ -96,9 +102,10 @@ def _work(replayed: Sequence[Replayed]) -> set[str]:
 def against_log(
     replayed: Sequence[Replayed], *, errors_logged: bool = True
 ) -> Iterator[Divergence]:
-    """Yield the fingerprints whose errors or rows differ from the log, in the order of `replayed`.
+    """Yield the divergences of a replay from its log: other errors, or other numbers of rows.
 
-    Errors are compared only with `errors_logged`, which means that the log contains errors.
+    `replayed` has the results of each fingerprint, in whose order they are yielded.  Errors are
+    compared only with `errors_logged`, which means that the log contains errors.
     """
     for one in replayed:
         if one.rows_otherwise:
@@ -110,7 +117,7 @@ def against_log(
 
 
 def _failed(one: Replayed) -> Iterator[Divergence]:
-    """Yield the differences between a fingerprint's errors and those in the log.
+    """Yield the differences between a fingerprint's errors in a replay and those in the log.
 
     Each execution is compared with the same execution in the log.  So two failures on each side
     only match if the same two executions failed.
@@ -129,10 +136,11 @@ def _failed(one: Replayed) -> Iterator[Divergence]:
 
 
 def against_run(ours: Sequence[Replayed], theirs: Sequence[Replayed]) -> Iterator[Divergence]:
-    """Yield the fingerprints whose results differ between two replays, in the order of `ours`.
+    """Yield the divergences between two replays of one capture: other errors, rows or answers.
 
-    Rows are compared only if the errors are the same, and both replays have the same number of
-    executions without an error.
+    `ours` and `theirs` have the results of each fingerprint; the order is that of `ours`.  Rows are
+    compared only if the errors are the same, and both replays have the same number of executions
+    without an error.
     """
     others = {one.fingerprint: one for one in theirs}
     for one in ours:
@@ -146,7 +154,7 @@ def against_run(ours: Sequence[Replayed], theirs: Sequence[Replayed]) -> Iterato
 
 
 def fine(one: Replayed) -> int:
-    """Return the number of executions that ended without an error."""
+    """Return the number of executions of a fingerprint that ended without an error."""
     return one.executions - one.consequences - sum(one.errors.values())
 
 
@@ -162,9 +170,10 @@ def _rows(one: Replayed, other: Replayed) -> Iterator[Divergence]:
 
 
 def _where(one: Replayed, other: Replayed) -> Where | None:
-    """Return the place at which two replays first answered a fingerprint differently.
+    """Return when in the capture two replays first answered a fingerprint differently.
 
-    Return None if it is not known.
+    It also has the sessions that got different answers.  Return None if it is not known, because a
+    replay has no digests of its answers over time, or other ones.
     """
     ours, theirs = one.places, other.places
     if ours is None or theirs is None or ours.part_s != theirs.part_s:
@@ -182,7 +191,7 @@ def _differing(ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[int]:
 
 
 def show_errors(errors: Mapping[str, int]) -> str:
-    """Return counts of errors by SQLSTATE as text: `2 x 40001`, `no error`."""
+    """Return counts of errors (SQLSTATE -> number) as text, such as `2 x 40001` or `no error`."""
     if not errors:
         return "no error"
     return ", ".join(f"{many:,} x {code}" for code, many in sorted(errors.items()))

@@ -1,4 +1,4 @@
-"""Differences of the environment between two groups of runs, sorted by their meaning."""
+"""Differences of the environment (facts of machine, server and work) between two groups of runs."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,10 @@ class Sort(StrEnum):
 
 
 class Difference(Noun):
-    """One fact that is not the same in all runs, with its values in each group."""
+    """One fact that is not the same in all compared runs, with its values in each group.
+
+    `key` is, for example, host.kernel.release.
+    """
 
     key: str
     sort: Sort
@@ -95,7 +98,7 @@ def facts(run: Run) -> dict[str, str]:
 
 
 def step_setting(key: str) -> tuple[str, str] | None:
-    """Return (step, setting) if a fact is the value of a server's setting in one step, else None.
+    """Return (step, setting) if `key` is that of a server's setting in one step, else None.
 
     The fact engine.settings.NAME has the value with which the server was started.  The fact
     STEP.settings.NAME has the value that was in effect in a step.
@@ -160,9 +163,9 @@ def differences(
 ) -> list[Difference]:
     """Return every fact that is not the same in all runs of both groups, ordered by sort and key.
 
-    The sort is its effect on a comparison.  `asked` is the fact by which the groups were formed.
-    `allowed` are patterns of keys, which may contain `*`: runs may be compared although these facts
-    differ.
+    The sort is the effect that the difference has on a comparison.  `asked` is the fact by which
+    the groups were formed.  `allowed` are patterns of keys, which may contain `*`: runs may be
+    compared although these facts differ.
     """
     sides = [_values(base), _values(other)]
     different = []
@@ -181,14 +184,17 @@ def differences(
 
 
 def _with_unset(key: str, values: tuple[str, ...], runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the values of a fact; a missing limit becomes `none` if all runs looked for limits."""
+    """Return the values of a fact; a missing limit becomes `none` if all runs looked for limits.
+
+    `key` is the fact, and only cgroups' limits are replaced.
+    """
     if not fnmatchcase(key, _LIMITS) or not all(_LIMITS_READ in run.host for run in runs):
         return values
     return tuple(NO_LIMIT if value == MISSING else value for value in values)
 
 
 def _values(runs: Sequence[Run]) -> Mapping[str, tuple[str, ...]]:
-    """Return key -> its distinct values, sorted, with `-` among them if a run does not have it."""
+    """Return key of a fact -> its distinct values in `runs`, sorted; `-` is for runs without it."""
     all_facts = [facts(run) for run in runs]
     keys = set().union(*all_facts)
     return {key: tuple(sorted({one.get(key, MISSING) for one in all_facts})) for key in keys}
@@ -208,7 +214,10 @@ def _sort(key: str, values: Sequence[str], asked: str, allowed: Sequence[str]) -
 
 
 def _means(key: str, asked: str) -> bool:
-    """Return whether a key is the requested fact or means the same, as release and version do."""
+    """Return whether the fact `key` is the fact `asked`, or identifies the same thing.
+
+    For example, host.kernel.release and host.kernel.version do.
+    """
     head, _, last = key.rpartition(".")
     return key == asked or (
         last in _LAST and asked.rpartition(".")[2] in _LAST and head == asked.rpartition(".")[0]

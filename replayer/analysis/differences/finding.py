@@ -23,12 +23,16 @@ _TIMES = ("s", "IOPS")
 
 
 def with_headline(comparison: Comparison) -> Comparison:
-    """Return a comparison with its headline, made of its rows and the names of its sides."""
+    """Return the comparison with its headline: one sentence with its result."""
     return comparison.model_copy(update={"headline": make_headline(comparison)})
 
 
 def make_headline(comparison: Comparison) -> str:
-    """Return the finding of a comparison in one sentence."""
+    """Return the finding of a comparison in one sentence.
+
+    It reports which side is slower, in which metrics, by how much, and a suspect; or that no
+    difference was shown.
+    """
     shown = first_rows(comparison, SHOWN)
     rows = shown or first_rows(comparison, LIKELY)
     if not rows:
@@ -46,7 +50,7 @@ def make_headline(comparison: Comparison) -> str:
 
 
 def first_rows(comparison: Comparison, verdicts: Iterable[MetricVerdict]) -> list[MetricRow]:
-    """Return the rows with these verdicts, the most important first, without repetitions.
+    """Return the metrics of a comparison that have one of these verdicts, the most important first.
 
     Leading metrics, for which a step is run, come first, then the others, each by the size of the
     change.  A metric that only repeats another one that has a row is left out.
@@ -62,8 +66,8 @@ def suspects(comparison: Comparison) -> tuple[Difference, ...]:
     """Return the differences of the environment that may have caused the differences shown.
 
     They are taken from the explanations of where the time went.  Without any, they are all that are
-    known to affect some part of the time.  If some have no value in common between the sides, only
-    these are returned.
+    known to affect some part of the time.  Returns () if no metric differs.  If some have no value
+    in common between the sides, only these are returned.
     """
     if not any(row.verdict in SHOWN | LIKELY for row in comparison.rows):
         return ()
@@ -76,13 +80,16 @@ def suspects(comparison: Comparison) -> tuple[Difference, ...]:
 
 
 def show_values(values: Sequence[str]) -> str:
-    """Return the values that a fact has on one side in words; of many, the first three."""
+    """Return the values that a fact has on one side as text, such as `256 | 512`.
+
+    Of more than three values, the first three are shown.  One that is not known is `unknown`.
+    """
     shown = ["unknown" if value == MISSING else value for value in values]
     return " | ".join(shown[:3]) + (f" | … {len(shown) - 3} more" if len(shown) > 3 else "")
 
 
 def name_row(row: MetricRow, comparison: Comparison) -> str:
-    """Return a metric in words, with its step before it if there are several steps."""
+    """Return the name of a row's metric in words, after its step if the comparison has several."""
     several = len({one.step for one in comparison.rows}) > 1
     return f"{row.step} {name_metric(row.metric)}" if several else name_metric(row.metric)
 
@@ -92,14 +99,17 @@ def _size(row: MetricRow) -> float:
 
 
 def _named(rows: Sequence[MetricRow]) -> list[MetricRow]:
-    """Return the rows that the headline names: a few leading metrics, then a few others."""
+    """Return the rows that the headline names: at most two leading metrics, then one other.
+
+    `rows` are sorted by importance.  Without leading metrics, they are two others.
+    """
     leading = [row for row in rows if row.leading][:_MOST_LEADING]
     others = [row for row in rows if not row.leading]
     return leading + others[: _MOST_OTHERS if leading else _MOST_LEADING]
 
 
 def _change(row: MetricRow, comparison: Comparison, *, first: bool) -> str:
-    """Return a metric's ratio in words; with `first`, also its interval."""
+    """Return a metric's name and its ratio in words; with `first`, also the ratio's interval."""
     name = name_row(row, comparison)
     if row.ratio is None:
         return f"{name} {'worse' if row.worse else 'better'}"
@@ -115,7 +125,10 @@ def _ratio(value: float) -> str:
 
 
 def name_direction(units: Iterable[str], *, worse: bool) -> str:
-    """Return "slower" or "faster"; "worse" or "better" if a unit is neither a time nor a rate."""
+    """Return "slower" or "faster"; "worse" or "better" if a unit is neither a time nor a rate.
+
+    `units` are those of metrics.  The first word of each pair is for `worse`.
+    """
     timed = all(unit in _TIMES or unit.endswith("/s") for unit in units)
     if worse:
         return "slower" if timed else "worse"
@@ -123,7 +136,10 @@ def name_direction(units: Iterable[str], *, worse: bool) -> str:
 
 
 def _direction(rows: Sequence[MetricRow]) -> str:
-    """Return the direction of the rows in words, or both directions if the rows disagree."""
+    """Return the direction in which metrics changed, such as `slower`.
+
+    If they disagree, it is `both faster and slower`, or `both better and worse`.
+    """
     units = [row.unit for row in rows]
     words = {one: name_direction(units, worse=one) for one in (True, False)}
     ways = {bool(row.worse) for row in rows}
@@ -133,7 +149,7 @@ def _direction(rows: Sequence[MetricRow]) -> str:
 
 
 def _nothing(comparison: Comparison) -> str:
-    """Return a sentence that nothing was shown to differ."""
+    """Return a sentence that no difference was shown, with numbers of same and unclear metrics."""
     base, other = comparison.base.name, comparison.other.name
     verdicts = [row.verdict for row in first_rows(comparison, MetricVerdict)]
     same = sum(one in {MetricVerdict.SAME, MetricVerdict.ALIKE} for one in verdicts)

@@ -45,7 +45,7 @@ _SAME_PART = 0.02
 
 @dataclass(frozen=True)
 class _Draft:
-    """A metric's row before its verdict, and the values on which the verdict will rest.
+    """A metric's row in a comparison before its verdict, and the values to judge.
 
     There is one value per unit (boot, run or repeat) and side, with the drift removed.  `says` is
     the key of the metric that this one only repeats; if it repeats none, its own key.
@@ -68,7 +68,10 @@ class _Draft:
 
 @dataclass(frozen=True)
 class _Rules:
-    """The rules for the verdicts of one comparison."""
+    """The rules for the verdicts of one comparison: what it needs to call a metric better or worse.
+
+    `threshold` is the share below which a difference does not matter.
+    """
 
     threshold: float
     unit: Unit
@@ -125,7 +128,10 @@ def judge_rows(
 ) -> tuple[tuple[MetricRow, ...], int]:
     """Return the rows of all common metrics with their verdicts, and the number of tested metrics.
 
-    Raises Impossible if there is no common metric, or if units differ between the sides.
+    `unit` is what counts as one sample.  `threshold` is the share below which a difference does not
+    matter.  `metrics` are patterns of names; none means all.  `still` is True if the controls show
+    no change of the machine.  Raises Impossible if there is no common metric, or if units differ
+    between the sides.
     """
     keys = [key for key in base.kinds if key in other.kinds and _wanted(key, metrics)]
     if not keys:
@@ -162,15 +168,16 @@ def judge_rows(
 
 
 def _members(drafts: Sequence[_Draft]) -> list[_Draft]:
-    """Return the drafts, except those of a metric that only repeats the metric of another draft."""
+    """Return the drafts (metrics before their verdict) that do not only repeat another one."""
     keys = {draft.key for draft in drafts}
     return [draft for draft in drafts if draft.says == draft.key or draft.says not in keys]
 
 
 def _corrected(tested: Sequence[_Draft], drafts: Mapping[Key, _Draft]) -> dict[Key, float]:
-    """Return key -> corrected p value of every metric that was tested.
+    """Return (step, metric) -> corrected p value of every metric that was tested.
 
-    A metric that only repeats another one gets the corrected value of that one.
+    The p values are corrected for the metrics `tested`.  A metric in `drafts` that only repeats
+    another one gets the corrected value of that one.
     """
     if not tested:
         return {}
@@ -237,7 +244,8 @@ def _is_same_part(part: Key, whole: Key, base: Samples, other: Samples) -> bool:
 def _wanted(key: Key, patterns: Sequence[str]) -> bool:
     """Return whether a pattern matches a metric's name or a name that tables show for it.
 
-    `sessions.latency.p99` of the step `cached` is also `latency.p99` and `cached.latency.p99`.
+    `key` is (step, metric).  Without patterns, it is True.  `sessions.latency.p99` of the step
+    `cached` is also `latency.p99` and `cached.latency.p99`.
     """
     step, metric = key
     shown = metric.partition(".")[2]
@@ -250,9 +258,10 @@ def _wanted(key: Key, patterns: Sequence[str]) -> bool:
 def _draft(
     key: Key, base: Samples, other: Samples, at: tuple[statistics.Floats, ...] | None
 ) -> _Draft:
-    """Return a metric's draft: its row without a verdict, and the values for it.
+    """Return a metric's draft: its row in a comparison without a verdict, and the values to judge.
 
-    `at` are the places of both sides' units in the order of time; None if they took no turns.
+    `key` is (step, metric).  `at` are the places of both sides' units in the order of time; None if
+    they took no turns.
     """
     kind = base.kinds[key]
     directed = kind.better is not Better.NEITHER
@@ -295,7 +304,10 @@ def _varies(row: MetricRow) -> bool:
 
 
 def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
-    """Return the row with its verdict: unclear unless a difference or equality was shown."""
+    """Return a metric's row with its verdict: unclear unless a difference or equality was shown.
+
+    The verdict is None if the metric has no good direction.
+    """
     row = draft.row
     if row.better is Better.NEITHER:
         return row
@@ -309,7 +321,7 @@ def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
 
 
 def _apart(draft: _Draft, row: MetricRow, rules: _Rules, direction: MetricVerdict) -> MetricRow:
-    """Return the row, with its verdict, of a metric whose p value is small before the correction.
+    """Return the row, with its verdict, of a metric whose uncorrected p value is at most 5 percent.
 
     `direction` is the verdict, better or worse, if the difference counts.
     """
@@ -332,7 +344,7 @@ def _unclear(draft: _Draft, row: MetricRow, rules: _Rules) -> MetricRow:
 
 
 def _told(row: MetricRow, verdict: MetricVerdict, rules: _Rules) -> MetricRow:
-    """Return the row with a verdict that claims no more than its units can show.
+    """Return a metric's row with a verdict that claims no more than its units can show.
 
     Runs of a single boot show nothing about the next boot, and runs of one side that came after the
     other show nothing but these runs.  If no value varies, the verdict is not made weaker.
@@ -358,7 +370,10 @@ def _alike(row: MetricRow, threshold: float) -> bool:
 
 
 def _direction(row: MetricRow) -> MetricVerdict | None:
-    """Return better or worse if the interval is on one side of 1, else None."""
+    """Return better or worse if the interval of a metric's ratio is on one side of 1, else None.
+
+    Without an interval, the ratio decides, or else the medians; None if they are equal.
+    """
     if row.low is not None and row.high is not None and row.low <= 1 <= row.high:
         return None
     base, other = (row.base, row.other) if row.ratio is None else (1.0, row.ratio)
@@ -371,7 +386,8 @@ def _direction(row: MetricRow) -> MetricVerdict | None:
 def _more(draft: _Draft, rules: _Rules, *, only_differs: bool = False) -> int | None:
     """Return the number of further units per side for a clear verdict; None if impractically large.
 
-    With `only_differs`, the verdict must be that the sides differ.
+    It is None as well without a ratio, or if a side has only one value.  With `only_differs`, the
+    verdict must be that the sides differ.
     """
     ratio, n, m = draft.ratio, len(draft.row.base_values), len(draft.row.other_values)
     if ratio is None or min(n, m) < 2:

@@ -25,7 +25,7 @@ _LEAST_NOISE = 1e-12
 
 
 class Changes:
-    """Likelihoods that a series has changed: one for each shape that the change may have.
+    """Likelihoods that the level of a series has changed, for each shape that the change may have.
 
     `shapes` has a row for each shape and a column for each value of the series.  A shape is 1
     within a part of the series and 0 outside, or a line.  The change is a multiple of the shape.
@@ -59,9 +59,10 @@ class Changes:
     def against(self, shares: Floats) -> Floats:
         """Return for each shape how much better its best change fits than one of a given size.
 
-        `shares` are these sizes, one for each shape, as shares of the level without a change.  The
-        result is twice the logarithm of the likelihood ratio.  It is 0 if the change that fits best
-        is larger than the given one.
+        A shape gives the part of the series in which the change is.  `shares` are the given sizes,
+        one for each shape, as shares of the level without a change.  The result is twice the
+        logarithm of the likelihood ratio.  It is 0 if the change that fits best is larger than the
+        given one.
         """
         levels = self._ones + 2 * shares * self._shape_ones + shares**2 * self._shapes
         values = self._values + shares * self._shape_values
@@ -71,9 +72,10 @@ class Changes:
         return ratios
 
     def _likelihoods(self, noise: Floats) -> Floats:
-        """Return the logarithms of the likelihoods of changes.
+        """Return the logarithms of the likelihoods of changes, as an array like `noise`.
 
-        `noise` has the sum of squares that each change leaves over.
+        `noise` has the sum of squares that each change leaves over.  It has a row for each
+        autocorrelation that is tried, and a column for each shape of a change.
         """
         least = np.maximum(noise, _LEAST_NOISE * self._squares)
         logs: Floats = (np.log1p(-(_ALIKE**2)) - self._count * np.log(least)) / 2
@@ -81,9 +83,9 @@ class Changes:
 
 
 def _weigh(values: Floats) -> Floats:
-    """Return values multiplied by the inverse of the noise's covariance.
+    """Return a series multiplied by the inverse of the noise's covariance.
 
-    The result has a row for each autocorrelation.
+    The result has a row for each autocorrelation of the noise that is tried, 0 to 0.8.
     """
     weighed: Floats = (1 + _ALIKE**2) * values
     weighed[:, [0, -1]] = values[[0, -1]]
@@ -95,7 +97,8 @@ def _weigh(values: Floats) -> Floats:
 def _weighed_squares(shapes: Floats) -> Floats:
     """Return the sum of squares of each shape, weighed by the inverse of the noise's covariance.
 
-    The result has a row for each autocorrelation.
+    A shape is a row of `shapes`, with a value for each place of a series.  The result has a row for
+    each autocorrelation of the noise that is tried, 0 to 0.8, and a column for each shape.
     """
     ends = shapes[:, 0] ** 2 + shapes[:, -1] ** 2
     beside = (shapes[:, 1:] * shapes[:, :-1]).sum(axis=1)

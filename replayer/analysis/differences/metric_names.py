@@ -26,14 +26,17 @@ def name_metric(metric: str) -> str:
 
 
 def split_name(name: str) -> list[str]:
-    """Return the parts of a name between its dots: `read.1.00MiB` has `read` and `1.00MiB`."""
+    """Return the parts of a metric's or fact's name between its dots.
+
+    `read.1.00MiB` has `read` and `1.00MiB`: the dot of a number does not divide.
+    """
     return _PART.findall(name)
 
 
 def name_fact(key: str) -> str:
     """Return a fact's name in words: `host.cgroup.cpu_limit` is `cgroup CPU limit`.
 
-    A setting of a server keeps its own name, by which its documentation knows it.
+    A setting of a server keeps the name that it has in the server's documentation.
     """
     if own := step_setting(key):
         return "{}'s {}".format(*own)

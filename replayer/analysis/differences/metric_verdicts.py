@@ -8,7 +8,7 @@ from replayer.model import Better, Noun
 
 
 class MetricVerdict(StrEnum):
-    """The verdict of a comparison on one metric."""
+    """The verdict of a comparison on one metric, for the other side against the base."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -68,13 +68,13 @@ class MetricRow(Noun):
 
     @property
     def title(self) -> str:
-        """Return the metric, with the step's name before it unless the metric begins with it."""
+        """Return the metric's name, with the step's name before it unless it begins with that."""
         plain = self.metric.split(".", 1)[0]
         return self.metric if self.step == plain else f"{self.step}: {self.metric}"
 
     @property
     def change(self) -> float | None:
-        """Return the change as a share of the base, above 0 if it is for the worse.
+        """Return the change of the metric as a share of the base, above 0 if it is for the worse.
 
         None without a ratio.
         """
@@ -84,9 +84,9 @@ class MetricRow(Noun):
 
     @property
     def worse(self) -> bool | None:
-        """Return whether a difference that was shown, or is likely, is for the worse.
+        """Return whether a difference of the metric that was shown, or is likely, is for the worse.
 
-        None if no difference is claimed, or if it cannot be seen in which direction.
+        None if no difference is claimed.
         """
         if self.verdict not in SHOWN | LIKELY:
             return None
@@ -98,7 +98,7 @@ class MetricRow(Noun):
 
     @property
     def alone(self) -> bool:
-        """Return whether the interval excludes 1 although the verdict is unclear."""
+        """Return whether the interval of the ratio excludes 1 although the verdict is unclear."""
         if self.verdict is not MetricVerdict.UNCLEAR or self.low is None or self.high is None:
             return False
         return not self.low <= 1 <= self.high

@@ -73,7 +73,7 @@ def corrected(values: Floats, base: int, leading: Sequence[bool]) -> list[float]
 
 
 def _passed_on(plain: Floats, first: NDArray[np.bool_]) -> Floats:
-    """Return p values corrected for both halves: the leading metrics and the others.
+    """Return p values that are corrected over both halves: the leading metrics and the others.
 
     `plain` has p values that are corrected within their half only.  They are divided by the half's
     share of the 5 percent.  If all metrics of the other half differ, its share is added.  `first`
@@ -93,10 +93,11 @@ def _passed_on(plain: Floats, first: NDArray[np.bool_]) -> Floats:
 
 
 def _chances(values: Floats, base: int) -> Floats:
-    """Return how far the sides are apart in standard deviations, as an array of draws x metrics.
+    """Return how far the sides are apart in each metric, as an array of draws x metrics.
 
-    A draw assigns the units to the sides at random; the first row is the real assignment.  `values`
-    is an array of metrics x units, and `base` is the number of units on the base side.
+    The distance is that of sums of ranks, in standard deviations.  A draw assigns the units to the
+    sides at random; the first row is the real assignment.  `values` is an array of metrics x units,
+    and `base` is the number of units on the base side.
     """
     present = np.isfinite(values)
     centred = np.zeros_like(values)
@@ -134,8 +135,10 @@ def _sides(units: int, base: int) -> Floats:
 def _step_down(chances: Floats) -> Floats:
     """Return p values of metrics, corrected for each other, step by step.
 
-    The metric with the largest difference is compared with the largest that any metric shows by
-    chance.  The second one is compared with the largest of all metrics except the first, and so on.
+    `chances` is an array of draws x metrics: how far the sides are apart.  The first row is for the
+    real assignment of units to sides, the others for random ones.  The metric with the largest
+    difference is compared with the largest that any metric shows by chance.  The second one is
+    compared with the largest of all metrics except the first, and so on.
     """
     order = np.argsort(-chances[0], kind="stable")
     # For each metric: the largest difference by chance, of itself and of all metrics after it.

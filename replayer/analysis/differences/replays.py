@@ -31,7 +31,10 @@ _TIME, _ERRORS = "time", "errors"
 
 
 class Diverging(Noun):
-    """A divergence between the answers to one fingerprint on both sides."""
+    """A difference between the two sides in the answers to one fingerprint, or in its errors.
+
+    A fingerprint stands for all statements that differ only in their values.
+    """
 
     what: str
     """`errors`, `rows`, `answers`, or `varying` (other rows of a statement that always varies)."""
@@ -42,7 +45,10 @@ class Diverging(Noun):
 
 
 class FingerprintComparison(Noun):
-    """Times, errors and answers of one fingerprint in the replays of both sides."""
+    """Times, errors and answers of one fingerprint in the replays of both sides.
+
+    A fingerprint stands for all statements that differ only in their values.
+    """
 
     step: str
     fingerprint: str
@@ -61,7 +67,10 @@ class FingerprintComparison(Noun):
 
     @property
     def cost(self) -> float:
-        """Return the seconds of all executions of a replay, on the side that took longer."""
+        """Return the seconds of the fingerprint's executions in one replay, on the slower side.
+
+        They are an average over the replays of this side.
+        """
         return max(self.seconds)
 
     @property
@@ -72,7 +81,7 @@ class FingerprintComparison(Noun):
 
     @property
     def diverges(self) -> bool:
-        """Return whether answers diverge, apart from those of statements that always vary."""
+        """Return whether the answers diverge, unless the statement is one that always varies."""
         return any(one.what != "varying" for one in self.diverging)
 
 
@@ -91,7 +100,10 @@ class Compared(Noun):
 
 
 class ReplayComparison(Comparison):
-    """The comparison of two groups of runs with replays."""
+    """The comparison of two groups of runs with replays of one capture.
+
+    In addition to a comparison's verdicts on metrics, it has those on each fingerprint.
+    """
 
     replays: tuple[Compared, ...]
 
@@ -111,10 +123,12 @@ def compare(
     allowed: Sequence[str] = (),
     threshold: float = THRESHOLD,
 ) -> Comparison:
-    """Return a comparison with the results of each fingerprint, if both sides have replays.
+    """Return `comparison` with the results of each fingerprint, if both sides have replays.
 
-    Raises Impossible if less than 95 percent of a replay's work ran, or if less than 95 percent is
-    common to both sides.  Neither is checked if `allowed`, the user's --allow, contains ALLOWED.
+    Without common replays it is returned unchanged.  `threshold` is the share below which a
+    difference does not matter.  Raises Impossible if less than 95 percent of a replay's work ran,
+    or if less than 95 percent is common to both sides.  Neither is checked if `allowed`, the user's
+    --allow, contains ALLOWED.
     """
     names = [name for name in _steps(base.runs) if name in _steps(other.runs)]
     if not names:
@@ -127,7 +141,10 @@ def compare(
 
 
 def rows(comparison: Comparison) -> list[MetricRow]:
-    """Return all judged rows of the replays in a comparison; [] if there are no replays."""
+    """Return all judged rows, of times and errors, of the replays in a comparison.
+
+    Returns [] if there are no replays.
+    """
     if not isinstance(comparison, ReplayComparison):
         return []
     judged_rows = [row for one in comparison.replays for row in (one.time, one.errors)]
@@ -151,7 +168,10 @@ def _replays(side: Side, name: str) -> list[_Replay]:
 
 
 def _refuse_partial(name: str, base: Side, other: Side) -> None:
-    """Raise Impossible if too little of a replay's work ran, or if too little is common work."""
+    """Raise Impossible if less than 95 percent of a replay's work ran, or is common to both sides.
+
+    The replays are those of the step `name`.
+    """
     sides = [(side, _replays(side, name)) for side in (base, other)]
     for side, replays in sides:
         for one in replays:
@@ -171,7 +191,10 @@ def _refuse_partial(name: str, base: Side, other: Side) -> None:
 def _compared(
     name: str, comparison: Comparison, base: Side, other: Side, threshold: float
 ) -> Compared:
-    """Return the comparison of one step's replays, with all fingerprints that both sides have."""
+    """Return the comparison of the replays of the step `name`, by all common fingerprints.
+
+    `threshold` is the share below which a difference does not matter.
+    """
     sides = _replays(base, name), _replays(other, name)
     known = [_total(replays) for replays in sides]
     common = [one for one in known[0] if one in known[1]]
@@ -209,7 +232,7 @@ def _compared(
 
 
 def _total(replays: Iterable[_Replay]) -> dict[str, Replayed]:
-    """Return fingerprint -> the sums over all replays of a side."""
+    """Return fingerprint -> its results, with executions and seconds summed over `replays`."""
     total: dict[str, Replayed] = {}
     for one in (one for replay in replays for one in replay.replayed):
         before = total.get(one.fingerprint)
@@ -315,7 +338,10 @@ def _diverging(base: Sequence[_Replay], other: Sequence[_Replay]) -> dict[str, l
 
 
 def _unstable(replays: Sequence[_Replay]) -> set[tuple[str, str]]:
-    """Return each (fingerprint, `errors` or `rows`) that differs among the replays of one side."""
+    """Return each (fingerprint, `errors` or `rows`) that differs among the replays of one side.
+
+    All replays are compared with the first one.  `rows` stands for answers, too.
+    """
     return {
         (one.replayed.fingerprint, kind)
         for replay in replays[1:]

@@ -26,17 +26,17 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True)
 class Side:
-    """A named group of runs."""
+    """A named group of runs, which is one side of a comparison."""
 
     name: str
     runs: tuple[Run, ...]
 
 
 def origin(run: Run) -> tuple[object, ...]:
-    """Return what identifies the measurement of a run; it is equal for copies of the run's file.
+    """Return a key that identifies the measurement of a run; copies of its file have the same key.
 
-    It is equal even if a copy has another id, label or value: it consists of the boot and the times
-    of all steps, which no two runs share.
+    A copy has it even with another id, label or value: the key consists of the boot and the times
+    of all steps, which no two runs share.  Without a boot id or steps, it is the run's id.
     """
     boot = run.host.get("boot.id")
     if not boot or not run.steps:
@@ -45,7 +45,10 @@ def origin(run: Run) -> tuple[object, ...]:
 
 
 def without_copies(runs: Iterable[Run]) -> list[Run]:
-    """Return each run once, the first of its copies."""
+    """Return the runs without those that are copies of an earlier one in `runs`.
+
+    Copies are known by their boot and the times of their steps, even if they have other ids.
+    """
     first: dict[tuple[object, ...], Run] = {}
     for run in runs:
         first.setdefault(origin(run), run)
@@ -67,9 +70,10 @@ If units interleave well, each side is the later one in about half of the pairs.
 
 
 def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
-    """Return the unit of a comparison: the largest of boot, run and repeat with several on a side.
+    """Return the unit of a comparison, which is what counts as one sample: boot, run or repeat.
 
-    It is the boot only if the boot of every run is known.
+    It is the largest of these of which a side has several.  It is the boot only if the boot of
+    every run is known.
     """
     boots = [[run.host.get("boot.id") for run in side] for side in (base, other)]
     if all(all(side) for side in boots) and max(len(set(side)) for side in boots) > 1:
@@ -79,7 +83,10 @@ def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of one side, and remarks on its runs."""
+    """The samples of one side of a comparison: the values of each metric, grouped by unit.
+
+    A unit is what counts as one sample: a boot, a run or a repeat.  There are also remarks on runs.
+    """
 
     name: str
     units: tuple[Mapping[Key, tuple[float, ...]], ...]
@@ -116,11 +123,14 @@ class Samples:
         return cls(side.name, units, kinds, about, tuple(starts.values()))
 
     def values(self, key: Key) -> statistics.Floats:
-        """Return one value of a metric for each unit, its median; NaN if a unit has none."""
+        """Return one value of a metric for each unit (boot, run or repeat): its median in the unit.
+
+        It is NaN if the unit has no value of the metric.
+        """
         return statistics.medians([unit.get(key, (math.nan,)) for unit in self.units])
 
     def leading(self) -> set[Key]:
-        """Return the keys of the leading metrics of all steps; see the function `leading`."""
+        """Return (step, metric) of all leading metrics, for which the steps are run."""
         steps: dict[str, list[Measurement]] = {}
         for (step, _), kind in self.kinds.items():
             steps.setdefault(step, []).append(kind)
@@ -129,24 +139,34 @@ class Samples:
 
 @dataclass(frozen=True)
 class Order:
-    """The order of time in which the units (boots or runs) of two sides were measured."""
+    """The order of time in which the units (boots or runs) of two sides were measured.
+
+    Each unit has a place in the common order of both sides, from 1.
+    """
 
     places: tuple[statistics.Floats, statistics.Floats]
     """For each side: the place of each unit in the common order of time, from 1."""
 
     @property
     def later(self) -> float:
-        """Return the share of all pairs of units in which the unit of the other side came later."""
+        """Return the share of all pairs of units in which the unit of the other side came later.
+
+        A pair is a unit of the base side and one of the other side.  The share is 0.5 if the sides
+        took turns, and 0 or 1 if one side was measured after the other.
+        """
         return steadiness.interleaved(*self.places)
 
     @property
     def turns(self) -> bool:
-        """Return whether the sides took turns, so that a drift cannot make them differ."""
+        """Return whether the sides took turns, so that a drift in time cannot make them differ."""
         return 1 - _APART < self.later < _APART
 
 
 def order_of(unit: Unit, base: Samples, other: Samples) -> Order | None:
-    """Return the order in which the units were measured; None if not known, as for repeats."""
+    """Return the order in which the units of both sides were measured.
+
+    None if the start of a unit is not known, or if the units are repeats of a single run.
+    """
     starts = np.array([*base.starts, *other.starts])
     if unit is Unit.REPEAT or not np.isfinite(starts).all():
         return None
@@ -155,16 +175,17 @@ def order_of(unit: Unit, base: Samples, other: Samples) -> Order | None:
 
 
 def places(unit: Unit, base: Samples, other: Samples) -> tuple[statistics.Floats, ...] | None:
-    """Return for each side the place of each unit in the common order of time.
+    """Return for each side the place of each unit, from 1, in the common order of time.
 
-    None if the sides do not interleave: then a drift cannot be separated from a difference.
+    None if the order is not known, or if the sides do not interleave.  Then a drift over time
+    cannot be separated from a difference.
     """
     order = order_of(unit, base, other)
     return order.places if order is not None and order.turns else None
 
 
 def _instant(text: str) -> float:
-    """Return a time of a result in seconds since 1970; NaN if the text is not a time."""
+    """Return an ISO 8601 time in seconds since 1970; NaN if `text` is not such a time."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
@@ -179,7 +200,10 @@ def _by_repeat(steps: Iterable[StepResult]) -> list[list[StepResult]]:
 
 
 def kinds_of(step: StepResult) -> list[Measurement]:
-    """Return a step's measurements; those about replayer itself have no good direction."""
+    """Return a step's measurements, without a good direction for those about replayer itself.
+
+    So no comparison calls these better or worse.
+    """
     return [
         m.model_copy(update={"better": Better.NEITHER}) if is_own(m.metric) else m
         for m in step.measurements
@@ -194,9 +218,10 @@ def is_own(metric: str) -> bool:
 def _values(
     steps: Iterable[StepResult], kinds: dict[Key, Measurement], measured: Measured
 ) -> tuple[dict[Key, list[float]], list[str]]:
-    """Return the values of some steps by key, and a sentence for each value that is not finite.
+    """Return (step, metric) -> values of `steps`, and a sentence for each value that is not finite.
 
-    The unit and the direction of each metric are added to `kinds`.
+    `measured` returns the values of one step.  The unit and the direction of each metric are added
+    to `kinds`.
     """
     values: dict[Key, list[float]] = {}
     remarks = []
@@ -214,14 +239,17 @@ def _values(
 
 
 def common(one: Measurement, other: Measurement) -> Measurement:
-    """Return `one`, without a good direction if either measurement of the metric has none."""
+    """Return the measurement `one`, without a good direction if either of the two has none.
+
+    Both are of the same metric.
+    """
     if other.better is Better.NEITHER:
         return one.model_copy(update={"better": Better.NEITHER})
     return one
 
 
 def _merge(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, tuple[float, ...]]:
-    """Return key -> values of a unit, from the values of each of its runs.
+    """Return (step, metric) -> values of a unit such as a boot, from the values of all its runs.
 
     If one run has the metric, they are all values of this run.  If several have it, they are one
     median for each run.
@@ -264,7 +292,10 @@ def settled(repeats: Sequence[StepResult]) -> steadiness.Steady:
 
 
 def unsettled(part: steadiness.Steady, repeats: int) -> Iterator[str]:
-    """Yield sentences about the repeats of a step that are not all steady."""
+    """Yield sentences about the repeats of a step, unless all of them are steady.
+
+    `part` is the steady part of the repeats, and `repeats` their number.
+    """
     if part.start is None:
         yield f"never settled in {repeats} repeats (by slope or deviation): all of them count"
     elif part.start:
@@ -274,7 +305,10 @@ def unsettled(part: steadiness.Steady, repeats: int) -> Iterator[str]:
 
 
 def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
-    """Yield sentences with the number of repeats whose rate was not, or perhaps not, steady."""
+    """Yield sentences with the number of repeats of a step within which its rate was not steady.
+
+    There is one sentence for not steady, and one for perhaps not steady.
+    """
     rates = [step.steady for step in repeats if step.steady is not None]
     for settled, what in ((False, "not steady"), (None, "perhaps not steady")):
         reasons = [rate.words for rate in rates if rate.settled is settled]
@@ -283,16 +317,17 @@ def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
 
 
 def leading(measurements: Iterable[Measurement]) -> set[str]:
-    """Return the leading metrics of one step, for which the step is run.
+    """Return the names of the leading metrics of one step, for which the step is run.
 
-    They are the ones that are declared as such; if there is none, the first suitable metric.
+    `measurements` are those of the step.  They are the ones that are declared as such; if there is
+    none, the first suitable metric.
     """
     kinds = list(measurements)
     return {kind.metric for kind in kinds if kind.leading} or {_first(kinds)} - {""}
 
 
 def _first(measurements: Iterable[Measurement]) -> str:
-    """Return the first leading metric of a step; "" if there is none.
+    """Return the name of the first leading metric of a step; "" if there is none.
 
     It is the first declared one, else the first of which more is better, else the first with any
     good direction.

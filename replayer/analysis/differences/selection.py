@@ -26,7 +26,10 @@ def no_column(_name: str) -> bool:
 
 @dataclass
 class Chosen:
-    """The selected runs in groups, and sentences about the selection."""
+    """The runs that a user selected, in groups, and sentences about the selection.
+
+    `by` is the fact by which they were grouped; "" if each word gave a group.
+    """
 
     sides: list[Side] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -44,11 +47,11 @@ def choose(
 ) -> Chosen:
     """Return a group of runs for each word, or, with `by`, one for each value of that fact.
 
-    `where` is the folder in which labels and ids are looked up.
-    `by` is a fact, or `fact=base,other`.  `only` are conditions such as workload.name=demo.
-    `columns` selects the columns of series that are read; None means all.
-    Raises Impossible or NotFound, in one sentence, for a word without any run, a condition that no
-    run meets, and a fact that no run has.
+    A word is a file, a folder, a pattern of files, a label or an id.  `where` is the folder in
+    which labels and ids are looked up.  `by` is a fact, or `fact=base,other`.  `only` are
+    conditions such as workload.name=demo.  `columns` selects the columns of series that are read;
+    None means all.  Raises Impossible or NotFound, in one sentence, for a word without any run, a
+    condition that no run meets, and a fact that no run has.
     """
     chosen = Chosen()
     for word in words:
@@ -69,7 +72,8 @@ def choose(
 def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
     """Return the files of a word that stands for many runs: a folder, a pattern or a label.
 
-    Return [] if the word is none of these.  Sentences about skipped files are added to `remarks`.
+    Return [] if the word is none of these.  `where` is the folder in which labels are looked up.
+    Sentences about skipped files are added to `remarks`.
     """
     path = Path(word)
     if path.is_dir():
@@ -85,7 +89,10 @@ def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
 
 
 def _once(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
-    """Return each run once; a sentence about copies of its file is added to `remarks`."""
+    """Return each run once; a sentence about copies of run files is added to `remarks`.
+
+    `word` is the user's word for the runs, with which the sentence begins.
+    """
     kept = without_copies(runs)
     copies = len(runs) - len(kept)
     if copies:
@@ -98,9 +105,9 @@ def _once(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
 def _ended(word: str, runs: Sequence[Run], remarks: list[str], *, single: bool) -> list[Run]:
     """Return the runs that have ended; a sentence about those under way is added to `remarks`.
 
-    It is not known whether a run that another machine or boot did not finish is still under way.
-    Such a run is taken if the word names this run alone (`single`), and left out otherwise.  Raises
-    Impossible if no run is left.
+    `word` is the user's word for the runs.  It is not known whether a run that another machine or
+    boot did not finish is still under way.  Such a run is taken if the word names this run alone
+    (`single`), and left out otherwise.  Raises Impossible if no run is left.
     """
     growing = [
         run
@@ -127,8 +134,9 @@ def _ended(word: str, runs: Sequence[Run], remarks: list[str], *, single: bool) 
 def _sound(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
     """Return the runs that did not fail and measured something.
 
-    Runs that `ab` or `experiment` tagged as not counted are left out, unless all are tagged.
-    Sentences about the runs left out are added to `remarks`.  Raises Impossible if no run is left.
+    `word` is the user's word for the runs.  Runs that `ab` or `experiment` tagged as not counted
+    are left out, unless all are tagged.  Sentences about the runs left out are added to `remarks`.
+    Raises Impossible if no run is left.
     """
     spoilt = [run for run in runs if NOT_COUNTED in run.tags]
     if spoilt and len(spoilt) < len(runs):
@@ -166,7 +174,7 @@ def _are(runs: Sequence[Run]) -> str:
 
 
 def _some(words: Iterable[str]) -> str:
-    """Return the first three of `words`, and the number of those left out, as text."""
+    """Return the first three of `words` and the number of the others, as `a; b; c; and 2 more`."""
     listed = list(words)
     rest = f"; and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
     return "; ".join(listed[:_MOST_NAMED]) + rest
@@ -210,7 +218,7 @@ def _named(word: str, runs: Sequence[Run]) -> str:
 
 
 def _grouped(chosen: Chosen, by: str) -> Chosen:
-    """Return the runs of all sides grouped by the values of a fact, sorted by their first run.
+    """Return the runs of all groups in new groups: one for each value of a fact, earliest first.
 
     `by` is a fact, or `fact=base,other`, which also gives the order.  Raises NotFound or Impossible
     if no run has the fact or one of these values.
@@ -240,7 +248,11 @@ def _grouped(chosen: Chosen, by: str) -> Chosen:
 
 
 def pair(chosen: Chosen) -> tuple[Side, Side]:
-    """Return the base and the other side; raise Impossible unless there are exactly two sides."""
+    """Return the two groups as the base and the other side of a comparison.
+
+    If they have the same name, (A) and (B) are appended.  Raises Impossible unless there are
+    exactly two groups.
+    """
     sides = chosen.sides
     if len(sides) == 2:
         base, other = sides

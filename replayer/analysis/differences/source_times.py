@@ -1,12 +1,12 @@
 """Verdicts on the times of statements in a replay, against their durations in the source's log.
 
-The session is one sample, not the execution: executions of one session share a connection, data and
-a time of day.  Every session has times on both sides.  If both servers were equal, it would be
-chance which of the two times of a session is longer.  So the test changes the signs of the
-differences of whole groups of sessions, for all fingerprints together, and compares each
-fingerprint with the largest difference that any fingerprint then shows by chance (a sign-flip test,
-corrected by the step-down method of Westfall and Young, "Resampling-Based Multiple Testing", 1993,
-algorithm 2.8).
+A verdict is for one fingerprint: all statements that differ only in their values.  The session is
+one sample, not the execution: executions of one session share a connection, data and a time of day.
+Every session has times on both sides.  If both servers were equal, it would be chance which of the
+two times of a session is longer.  So the test changes the signs of the differences of whole groups
+of sessions, for all fingerprints together, and compares each fingerprint with the largest
+difference that any fingerprint then shows by chance (a sign-flip test, corrected by the step-down
+method of Westfall and Young, "Resampling-Based Multiple Testing", 1993, algorithm 2.8).
 
 The interval is that of a ratio of two totals in a sample of clusters (Cochran, "Sampling
 Techniques", 3rd edition, 1977, sections 6.4 and 9A.1), on a log scale.
@@ -56,8 +56,9 @@ _EQUAL = 1e-9
 class TimesOfGroups:
     """Times of the executions of one fingerprint that succeeded in the source and in the replay.
 
-    Each array has one element for each group of sessions: a number of executions, their seconds in
-    the source, and their seconds in the replay.
+    A fingerprint stands for all statements that differ only in their values.  Each array has one
+    element for each group of sessions: a number of executions, their seconds in the source, and
+    their seconds in the replay.
     """
 
     executions: Floats
@@ -66,12 +67,12 @@ class TimesOfGroups:
 
     @property
     def totals(self) -> tuple[float, float]:
-        """Return seconds of all executions: in the source, and in the replay."""
+        """Return the seconds of all executions together: in the source, and in the replay."""
         return float(self.source_s.sum()), float(self.target_s.sum())
 
     @property
     def means(self) -> tuple[float, float]:
-        """Return seconds per execution: in the source, and in the replay."""
+        """Return the mean seconds per execution: in the source, and in the replay."""
         count = max(1.0, float(self.executions.sum()))
         source, target = self.totals
         return source / count, target / count
@@ -79,7 +80,11 @@ class TimesOfGroups:
 
 @dataclass(frozen=True, slots=True)
 class SourceVerdict:
-    """The verdict on one fingerprint; `ratio` is its time in the replay over that in the source."""
+    """The verdict on the time of one fingerprint (statements that differ only in their values).
+
+    `ratio` is its time in the replay divided by that in the source; None if it was not judged.
+    `low` and `high` are its 95 percent interval; None also if only one session executed it.
+    """
 
     verdict: MetricVerdict
     ratio: float | None
@@ -99,7 +104,10 @@ class SourceVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SourceComparison:
-    """All verdicts by fingerprint, the time allowed for the way to the server, the common ratio."""
+    """The comparison of statements' times in a replay with their durations in the source's log.
+
+    `verdicts` has a verdict for each fingerprint, which is given by its number.
+    """
 
     verdicts: Mapping[int, SourceVerdict]
     way_s: float
@@ -117,7 +125,10 @@ class _Interval:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """The bounds of a ratio beyond which a statement is called better or worse."""
+    """The bounds of a ratio of times, beyond which a statement is called better or worse.
+
+    The ratio is the time in the replay over that in the source.
+    """
 
     better: float
     worse: float
@@ -127,11 +138,14 @@ class _Rule:
 
     @classmethod
     def of(cls, common: float | None, likely_p: float, foreign_share: float) -> "_Rule":
-        """Return the rule, which allows for the use of the processors by other programs.
+        """Return the rule for a replay; it depends on how much other programs used the processors.
 
-        Processors that are shared with others take 1 / (1 - their share) times as long for each
-        piece of work (processor sharing: Kleinrock, "Queueing Systems", volume 2, 1976, section
-        4.4).  Twice that is allowed for, as clients wait for them, too.
+        `likely_p` is the largest uncorrected p value of a difference that is likely.  `common` is
+        the median ratio of replay to source over all statements; None if not known.
+        `foreign_share` is the other programs' share of the processors, 0 to 1.  Processors that are
+        shared with others take 1 / (1 - their share) times as long for each piece of work
+        (processor sharing: Kleinrock, "Queueing Systems", volume 2, 1976, section 4.4).  Twice that
+        is allowed for, as clients wait for them, too.
         """
         disturbed = foreign_share >= DISTURBED_SHARE
         shared = common if disturbed and common is not None else 1.0
@@ -141,7 +155,11 @@ class _Rule:
     def verdict(
         self, times: TimesOfGroups, interval: _Interval | None, plain: float, p: float
     ) -> SourceVerdict:
-        """Return the verdict on a fingerprint; `p` is corrected for all, `plain` is not."""
+        """Return the verdict on a fingerprint, whose times have the `interval`.
+
+        `p` is the p value that is corrected for all fingerprints, and `plain` is the uncorrected
+        one.  `interval` is None if only one session executed the fingerprint.
+        """
         groups = int(np.count_nonzero(times.executions))
         source, target = times.totals
         if interval is None:
@@ -181,10 +199,10 @@ def compare_with_source(
 ) -> SourceComparison:
     """Return the verdict on each fingerprint, from its times in the source and in the replay.
 
-    `times`: fingerprint -> its times.
+    `times`: number of a fingerprint -> its times.
     `idle`: the fingerprints of statements that make a server do nothing, such as BEGIN.
     `foreign_share`: share of this machine's processors, from 0 to 1, that other programs used in
-    the replay.  From DISTURBED_SHARE on, a difference is called better or worse only if it is
+    the replay.  From 0.1 on, a difference is called better or worse only if it is
     larger than these programs explain, and larger than the common difference of all statements.
     `remote`: the server is on another host, so that the way to it may be long.
     """
@@ -208,9 +226,9 @@ def compare_with_source(
 
 
 def allowed_factor(foreign_share: float) -> float:
-    """Return the factor that a ratio of times must exceed to count as a difference.
+    """Return the factor that a ratio of replay to source must exceed to count as a difference.
 
-    `foreign_share` is the share of the processors that other programs used.
+    `foreign_share` is the share of the processors, 0 to 1, that other programs used in the replay.
     """
     if foreign_share < DISTURBED_SHARE:
         return 1 + THRESHOLD
@@ -224,7 +242,7 @@ def _way(times: Mapping[int, TimesOfGroups], idle: Collection[int], longest: flo
     processor.  The way is measured by statements that do nothing: it is how much longer they take
     than in the log.  Twice that is allowed, because an answer with rows has a longer way.
     Without such statements, the way is the smallest increase of any frequent statement's mean, but
-    at most `longest` seconds.
+    at most `longest` seconds.  `idle` are the fingerprints of the statements that do nothing.
     """
     nothing = [times[one] for one in idle if one in times]
     executions = sum(float(one.executions.sum()) for one in nothing)
@@ -252,7 +270,11 @@ def _common(times: Collection[TimesOfGroups]) -> float | None:
 
 
 def _interval(times: TimesOfGroups, way: float) -> _Interval | None:
-    """Return the ratio of the totals with its 95 percent interval; None for a single group."""
+    """Return the ratio of a fingerprint's time in the replay to that in the source.
+
+    It has a 95 percent interval, whose lower end allows `way` seconds per execution for the way to
+    the server and back.  None if less than two groups of sessions executed the fingerprint.
+    """
     used = times.executions > 0
     groups = int(used.sum())
     if groups < 2:
@@ -267,7 +289,11 @@ def _interval(times: TimesOfGroups, way: float) -> _Interval | None:
 
 
 def _limits(source: Floats, target: Floats) -> tuple[float, float]:
-    """Return the 95 percent limits of target / source; both have one total for each group."""
+    """Return the 95 percent limits of the ratio of seconds in the replay to those in the source.
+
+    `source` and `target` (the replay) have the total seconds of each group of sessions.  Both
+    limits are 0 if the ratio is not above 0.
+    """
     groups = source.size
     ratio = float(target.sum() / source.sum())
     if ratio <= 0:
@@ -282,7 +308,8 @@ def _limits(source: Floats, target: Floats) -> tuple[float, float]:
 def _tested(times: Sequence[TimesOfGroups], way: float) -> tuple[list[float], list[float]]:
     """Return two lists of the fingerprints' p values: uncorrected, and corrected for all of them.
 
-    Slower and faster are tested apart: the way to the server and back counts only against slower.
+    Slower and faster are tested apart: `way`, the seconds per execution that are allowed for the
+    way to the server and back, counts only against slower.
     """
     if not times:
         return [], []

@@ -63,10 +63,11 @@ class Shift:
 
 @cache
 def student_quantile(freedom: int, probability: float) -> float:
-    """Return a quantile above the median of Student's t with whole degrees of freedom.
+    """Return the quantile of Student's t at `probability`, which is above 0.5.
 
-    The distribution has a closed form for these (Abramowitz and Stegun, 26.7.3 and 26.7.4), which
-    is inverted by bisection.  scipy has such a function, but loading it takes longer than a replay.
+    `freedom` is the whole number of degrees of freedom.  The distribution has a closed form for
+    these (Abramowitz and Stegun, 26.7.3 and 26.7.4), which is inverted by bisection.  scipy has
+    such a function, but loading it takes longer than a replay.
     """
     least, most = 0.0, math.pi / 2
     while least < (middle := (least + most) / 2) < most:
@@ -89,18 +90,18 @@ def _student_within(freedom: int, angle: float) -> float:
 
 
 def medians(sample: Sample) -> Floats:
-    """Return the median of every unit."""
+    """Return the median of every unit of a sample; a unit is a sequence of values."""
     # Nearly every unit is one run with one value: np.median would cost a hundred times as much.
     return np.array([unit[0] if len(unit) == 1 else np.median(unit) for unit in sample], np.float64)
 
 
 def median(values: Sequence[float] | Floats) -> float:
-    """Return the median of the values."""
+    """Return the median of the values, as a float; NaN if one of them is NaN."""
     return float(np.median(values))
 
 
 def ratio(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Ratio | None:
-    """Return the ratio of two samples, each with one value per unit.
+    """Return the ratio of the sample `other` to the sample `base`, each with one value per unit.
 
     It is the median of the ratios of every unit of `other` to every unit of `base` (Hodges and
     Lehmann, 1963).  The interval contains each ratio by which `base` may be multiplied so that the
@@ -124,7 +125,7 @@ def ratio(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Ra
 
 
 def shift(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Shift:
-    """Return the shift from one sample to another, each with one value per unit.
+    """Return the shift from the sample `base` to `other`, each with one value per unit.
 
     It is the median of the differences between every unit of `other` and every unit of `base`
     (Hodges and Lehmann, 1963).  The interval contains each shift that may be added to `base` so
@@ -148,7 +149,10 @@ def _logarithms(values: Floats) -> Floats:
 
 
 def _error(base: Floats, other: Floats) -> float:
-    """Return the standard error of a shift of two samples, from the spread within each."""
+    """Return the standard error of the shift between two samples, from the spread within each.
+
+    It is infinite if a sample has only one value.
+    """
     free = base.size + other.size - 2
     if min(base.size, other.size) < 2:
         return math.inf
@@ -158,10 +162,10 @@ def _error(base: Floats, other: Floats) -> float:
 
 @cache
 def critical_rank(base: int, other: int) -> int:
-    """Return the rank, from either end of the sorted pairwise ratios, of the interval's bounds.
+    """Return the place of the ends of the 95 percent interval of a ratio or shift of two samples.
 
-    The interval is that of 95 percent.  `base` and `other` are numbers of units.  Return 0 if these
-    are too few for an interval.
+    It counts from 1, from either end of the sorted ratios (or differences) of all pairs.  `base`
+    and `other` are numbers of units.  Return 0 if these are too few for an interval.
     """
     if base + other > _EXACT_UP_TO:
         spread = math.sqrt(base * other * (base + other + 1) / 12)
@@ -173,7 +177,7 @@ def critical_rank(base: int, other: int) -> int:
 
 @cache
 def _rank_sums(doubled: tuple[int, ...], chosen: int) -> Floats:
-    """Return for each sum the number of ways to choose `chosen` doubled ranks that add up to it.
+    """Return for each sum the number of ways to choose `chosen` doubled ranks that have this sum.
 
     Ranks are doubled, so that the ranks of ties are whole numbers, too.  The index is the sum.
     """
@@ -194,10 +198,11 @@ def ranks(values: Floats) -> Floats:
 
 
 def rank_test(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> float:
-    """Return the two-sided p value of the Mann-Whitney test: twice that of the nearer tail.
+    """Return the two-sided p value of the Mann-Whitney rank test of two samples.
 
-    For up to 40 values it is exact, also with ties.  For more values it comes from the normal
-    distribution, corrected for ties and continuity.
+    Each has one value per unit.  The p value is twice that of the nearer tail, and 1 if all values
+    are equal.  For up to 40 values it is exact, also with ties.  For more values it comes from the
+    normal distribution, corrected for ties and continuity.
     """
     pooled = np.concatenate([base, other]).astype(np.float64)
     if np.ptp(pooled) == 0:
@@ -223,8 +228,8 @@ def smallest_p(base: int, other: int) -> float:
 def units_to_show(share: float, family: int, least: int = 2) -> int:
     """Return the number of units per side with which one metric of a family can be shown to differ.
 
-    `share` is the family's part of the 5 percent, `family` its number of metrics.  At least `least`
-    units are returned.
+    A family is the metrics that are judged together.  `share` is the family's part of the 5
+    percent, `family` its number of metrics.  At least `least` units are returned.
     """
     wanted = share * ALPHA / max(1, family)
     return next(n for n in range(max(2, least), MOST) if smallest_p(n, n) <= wanted)
@@ -233,12 +238,13 @@ def units_to_show(share: float, family: int, least: int = 2) -> int:
 def units_to_settle(
     ratio: Ratio, base: int, other: int, *, threshold: float, family: int, share: float = 1.0
 ) -> int | None:
-    """Return the units that each side needs for a clear answer; None if they are more than MOST.
+    """Return the units that each side needs for a clear answer; None if they are more than 1000.
 
-    An answer is clear in two cases.  The sides differ, corrected for `family` metrics that have
-    this share of the 5 percent.  Or they are the same within the threshold.  The smaller of the two
-    numbers is returned.  It gives a chance of 80 percent if the true ratio is the one that was
-    found, and it is never less than the number that can show anything at all.
+    `base` and `other` are the numbers of units that gave the ratio.  An answer is clear in two
+    cases.  The sides differ, corrected for `family` metrics that have this share of the 5 percent.
+    Or they are the same within the threshold.  The smaller of the two numbers is returned.  It
+    gives a chance of 80 percent if the true ratio is the one that was found, and it is never less
+    than the number that can show anything at all.
     """
     # Both ends of the interval must lie within the threshold, so there are two ways to miss it.
     alike = _Wanted(_Z + _NORMAL.inv_cdf((1 + POWER) / 2), _Z, units_to_show(1.0, 1))
@@ -253,11 +259,11 @@ def units_to_settle(
 def units_to_differ(
     gap: float, error: float, base: int, other: int, *, family: int, share: float = 1.0
 ) -> int | None:
-    """Return the units that each side needs to show a difference; None if they are more than MOST.
+    """Return the units that each side needs to show a difference; None if they are more than 1000.
 
-    `gap` is the difference that was found, and `error` its standard error, in the same unit.  The
-    difference is shown with a chance of 80 percent, corrected for `family` metrics that have this
-    share of the 5 percent.
+    `base` and `other` are the numbers of units that the sides have.  `gap` is the difference that
+    was found, and `error` its standard error, in the same unit.  The difference is shown with a
+    chance of 80 percent, corrected for `family` metrics that have this share of the 5 percent.
     """
     sure = _NORMAL.inv_cdf(1 - share * ALPHA / (2 * max(1, family)))
     wanted = _Wanted(sure + _NORMAL.inv_cdf(POWER), sure, units_to_show(share, family))
@@ -266,14 +272,17 @@ def units_to_differ(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A required number of standard errors in a gap, and the least number of units per side."""
+    """A requirement for a clear answer: how many standard errors a gap must be wide.
+
+    It also has the least number of units per side that can show anything.
+    """
 
     errors: float
     sure: float
     least: int
 
     def units(self, gap: float, error: float, base: int, other: int) -> int | None:
-        """Return the number of units that each side needs to show a gap; None if it is above MOST.
+        """Return the number of units that each side needs to show a gap; None if it is above 1000.
 
         The gap must be at least `self.errors` standard errors wide.  `error` is the standard error
         that was found with `base` and `other` units.  A standard error shrinks with the square root

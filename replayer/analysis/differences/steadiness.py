@@ -15,7 +15,7 @@ from replayer.analysis.differences.level_changes import Changes, Floats
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """The steady part of a series: `values[start:]`, or nothing if `start` is None."""
+    """The steady part of a series of values: `values[start:]`, or nothing if `start` is None."""
 
     start: int | None
     left: bool = False
@@ -67,7 +67,10 @@ def steady(
 
 
 def _noise(series: Floats) -> float:
-    """Return the noise from value to value as a share of the median; a straight line has none."""
+    """Return the noise from value to value as a share of the median; a straight line has none.
+
+    It is an estimate of the standard deviation, from second differences.  It is 0 if the median is.
+    """
     middle = abs(float(np.median(series)))
     if not middle:
         return 0.0
@@ -81,7 +84,7 @@ def _noise(series: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """The movement of the line fitted to a series in [begin, end), as a share of its mean."""
+    """The movement of a line that is fitted to `series[begin:end]`, as a share of its mean."""
 
     share: float
     begin: int
@@ -124,7 +127,8 @@ _NORMAL_MAD = 0.6745
 def _part_bound(count: int) -> float:
     """Return the bound for the likelihood ratio of the best part of a series of `count` values.
 
-    In 2 to 3 percent of healthy series, which have only noise, the ratio exceeds it.
+    The ratio compares a part with another level to noise alone; it is twice the logarithm.  In 2 to
+    3 percent of healthy series, which have only noise, the ratio exceeds it.
     """
     return max(17.5, 24 - 100 / count)
 
@@ -132,7 +136,8 @@ def _part_bound(count: int) -> float:
 def _line_bound(count: int) -> float:
     """Return the bound for the likelihood ratio of a line through a series of `count` values.
 
-    In 1 to 2 percent of healthy series, which have only noise, the ratio exceeds it.
+    The ratio compares a sloping line to noise alone; it is twice the logarithm.  In 1 to 2 percent
+    of healthy series, which have only noise, the ratio exceeds it.
     """
     return max(8.6, 7 + 78 / count)
 
@@ -142,16 +147,20 @@ _WARM_UP_BOUND = 15.0
 
 
 def _hidden_bound(count: int) -> float:
-    """Return the bound for the result of `Changes.against` in a series of `count` values.
+    """Return the bound up to which a given change may be hidden in a series of `count` values.
 
-    The result is not above it in 95 percent of the series that have the change.
+    It is for the likelihood ratio, twice its logarithm, of the best change to the given one.  The
+    ratio is not above it in 95 percent of the series that have the given change.
     """
     return 4.5 + 40 / count
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A part of a series, [begin, end), and its distance above the rest, as a share of the rest."""
+    """A part of a series, `series[begin:end]`, whose values differ from the others.
+
+    `share` is the distance of its level above that of the others, as a share of the latter.
+    """
 
     share: float
     begin: int
@@ -162,7 +171,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Unsteady:
-    """The reason why a series is not steady, and the rule that shows it."""
+    """The reason why a series of values is not steady, and the rule that shows it."""
 
     words: str
     """The end of a sentence, to follow "was"."""
@@ -170,10 +179,11 @@ class Unsteady:
 
 
 def unsteady(values: Sequence[float]) -> Unsteady | None:
-    """Return why the values of each second are not steady; None if no test shows that.
+    """Return why a rate was not steady in a measured window; None if no test shows that.
 
-    Noise alone is called unsteady in at most one of twenty windows.  This holds for noise up to 10
-    percent of the mean and an autocorrelation up to 0.8 (tests/benchmarks/verdicts.py).
+    `values` has the rate in each second.  Noise alone is called unsteady in at most one of twenty
+    windows.  This holds for noise up to 10 percent of the mean and an autocorrelation up to 0.8
+    (tests/benchmarks/verdicts.py).
     """
     still = stalled(values)
     moved, other = trend(values), level(values)
@@ -202,8 +212,9 @@ def unsteady(values: Sequence[float]) -> Unsteady | None:
 def hides_change(values: Sequence[float]) -> bool:
     """Return whether noise may hide a change of level, in a series that no test calls unsteady.
 
-    The hidden change is one of 20 percent in the last fifth of the series, or of 30 percent in any
-    third.  If a series has such a change, False is returned in at most one of twenty windows.
+    `values` has a rate in each second.  The hidden change is one of 20 percent in the last fifth of
+    the series, or of 30 percent in any third.  If a series has such a change, False is returned in
+    at most one of twenty windows.
     """
     series = _judgeable(values)
     if series is None:
@@ -224,10 +235,10 @@ def hides_change(values: Sequence[float]) -> bool:
 def trend(values: Sequence[float]) -> Trend | None:
     """Return the movement of the values from one end to the other; None if it may be noise.
 
-    The first third may be warming up, so a line is fitted to the rest.  The values have moved if
-    the line moves by more than 5 percent, and fits much better than noise alone; see `Changes`.
-    A line through all values is more sensitive.  It counts, too, if the rest moved at least half as
-    fast.
+    `values` has a rate in each second.  The first third may be warming up, so a line is fitted to
+    the rest.  The values have moved if the line moves by more than 5 percent, and fits much better
+    than noise alone, by a likelihood ratio.  A line through all values is more sensitive.  It
+    counts, too, if the rest moved at least half as fast.
     """
     series = _judgeable(values)
     if series is None:
@@ -242,7 +253,7 @@ def trend(values: Sequence[float]) -> Trend | None:
 
 
 def _line(series: Floats, begin: int) -> Trend:
-    """Return the line through a series from `begin` to its end, whether or not it has moved."""
+    """Return the line fitted to `series[begin:]`, even if its movement may be noise."""
     rest = series[begin:]
     changes = Changes(rest, np.linspace(-0.5, 0.5, rest.size)[None, :])
     return Trend(float(changes.shares[0]), begin, series.size, float(changes.ratios[0]))
@@ -251,9 +262,10 @@ def _line(series: Floats, begin: int) -> Trend:
 def level(values: Sequence[float]) -> Level | None:
     """Return the part of a series that has another level than the rest; None if there is none.
 
-    All parts of the last two thirds are tested (the epidemic change of Levin and Kline, 1985).  The
-    part must be off by 10 percent, and fit much better than noise alone; see `Changes`.
-    The beginning may be warming up: its level counts only if it moves the mean by over 5 percent.
+    `values` has a rate in each second.  All parts of the last two thirds are tested (the epidemic
+    change of Levin and Kline, 1985).  The part must be off by 10 percent, and fit much better than
+    noise alone, by a likelihood ratio.  The beginning may be warming up: its level counts only if
+    it moves the mean by over 5 percent.
     """
     series = _judgeable(values)
     if series is None:
@@ -272,7 +284,7 @@ def level(values: Sequence[float]) -> Level | None:
 
 
 def _judgeable(values: Sequence[float]) -> Floats | None:
-    """Return the values as an array; None if they are too few, or nothing was done."""
+    """Return the values as an array; None if they are less than 8 or their mean is not above 0."""
     series = np.asarray(values, dtype=np.float64)
     return series if series.size >= LEAST_SECONDS and series.mean() > 0 else None
 
@@ -284,7 +296,7 @@ def _grouped(series: Floats) -> tuple[Floats, int]:
 
 
 def _likeliest(series: Floats, parts: Floats, least: Floats, bound: float) -> Level | None:
-    """Return the part whose change of level is the likeliest; None if it may be noise.
+    """Return the part of a series whose change of level is the likeliest; None if it may be noise.
 
     `parts` has a row for each part: 1 within the part, else 0.  `least` is the least change, as a
     share, that counts.  `bound` is the likelihood ratio that a change must exceed.
@@ -325,10 +337,10 @@ def _parts(count: int) -> Floats:
 def stalled(values: Sequence[float]) -> list[int]:
     """Return the numbers of the seconds, from 0, in which work stalled after it had begun.
 
-    A second stalled if it has less than half of the median, and if its distance from the median is
-    more than five standard deviations, estimated from the median distance.  If it has less than a
-    tenth of the median, two standard deviations are enough: the noise of a series that is short or
-    wanders is estimated badly.
+    `values` has the amount of work in each second.  A second stalled if it has less than half of
+    the median, and if its distance from the median is more than five standard deviations, estimated
+    from the median distance.  If it has less than a tenth of the median, two standard deviations
+    are enough: the noise of a series that is short or wanders is estimated badly.
     """
     series = _judgeable(values)
     usual = 0.0 if series is None else float(np.median(series))
@@ -342,7 +354,11 @@ def stalled(values: Sequence[float]) -> list[int]:
 
 
 def wild(values: Sequence[float]) -> bool:
-    """Return whether values are too noisy to be called steady, whatever their trend is."""
+    """Return whether values are too noisy to be called steady, whatever their trend is.
+
+    The noise is the standard deviation from a fitted line; more than 25 percent of the mean is too
+    much.  There must be at least three values.
+    """
     series = np.asarray(values, dtype=np.float64)
     if series.mean() <= 0:
         return False
@@ -359,9 +375,10 @@ _DRIFT_SURE = NormalDist().inv_cdf(1 - 0.01 / 2)
 
 
 def interleaved(base: Floats, other: Floats) -> float:
-    """Return the share of all pairs in which the unit of `other` came after that of `base`.
+    """Return the share of all pairs of a `base` and an `other` unit in which the `other` is later.
 
-    The values are times, or places in an order.  A B B A gives 0.5, A A B B gives 1.
+    Both arrays have the times of units, or their places in an order.  With A for `base`
+    and B for `other`, A B B A gives 0.5 and A A B B gives 1.
     """
     later = (other[None, :] > base[:, None]).mean() + (other[None, :] == base[:, None]).mean() / 2
     return float(later)
@@ -370,10 +387,11 @@ def interleaved(base: Floats, other: Floats) -> float:
 def drift(sides: Sequence[Floats], places: Sequence[Floats]) -> float:
     """Return the drift: the change of the values' logarithm from one place to the next, or 0.
 
-    `places` are the places of the sides' units in their common order of time.  The drift is the
-    median of the slopes between any two units of the same side (Theil and Sen), so a difference
-    between the sides is not a part of it.  It is 0 if Kendall's test within the sides does not show
-    it at one percent, or if a value is not above zero.
+    `sides` has the values of the units (boots or runs) of each side.  `places` are the places of
+    the sides' units in their common order of time.  The drift is the median of the slopes between
+    any two units of the same side (Theil and Sen), so a difference between the sides is not a part
+    of it.  It is 0 if Kendall's test within the sides does not show it at one percent, or if a
+    value is not above zero.
     """
     slopes, agreed, variance = [], 0.0, 0.0
     for values, at in zip(sides, places, strict=True):
@@ -393,8 +411,9 @@ def drift(sides: Sequence[Floats], places: Sequence[Floats]) -> float:
 def without_drift(
     raw: tuple[Floats, Floats], places: tuple[Floats, ...]
 ) -> tuple[tuple[Floats, Floats], float | None]:
-    """Return the values without their drift over time, and the size of the drift.
+    """Return the values of two sides without their drift over time, and the size of the drift.
 
+    `raw` has one value for each unit of each side, and `places` its place in the order of time.
     The size is the share by which values moved from the first place to the last; None if no drift
     was shown, and the values are then unchanged.  Values that are NaN stay NaN.
     """
@@ -414,12 +433,13 @@ def without_drift(
 
 
 def beyond_drift(sides: tuple[Floats, Floats], places: tuple[Floats, Floats], level: float) -> bool:
-    """Return whether the sides differ by more than a common drift can explain, at a level.
+    """Return whether the sides differ by more than a common drift over time can explain.
 
-    This is for sides that were measured one after the other.  A line over time with one slope and a
-    step between the sides are fitted together to the logarithms (to the values if not all are above
-    zero).  The step must be larger than its standard error times Student's t.  As in `trend`, the
-    error is widened for the autocorrelation of the units.
+    `sides` has one value for each unit of each side, and `places` its place in the order of time.
+    `level` is the accepted chance of a false yes.  This is for sides that were measured one after
+    the other.  A line over time with one slope and a step between the sides are fitted together to
+    the logarithms (to the values if not all are above zero).  The step must be larger than its
+    standard error times Student's t.  The error is widened for the autocorrelation of the units.
     """
     values, at = np.concatenate(sides), np.concatenate(places)
     side = np.repeat([0.0, 1.0], [part.size for part in sides])

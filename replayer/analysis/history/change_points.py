@@ -31,10 +31,10 @@ from replayer.analysis.differences.level_changes import Changes, Floats
 
 
 class _Division(Protocol):
-    """A function that returns the index at which to divide a part of a series.
+    """A function that returns the index at which the level of a part of a series changes.
 
-    It returns None if there is no change.  With `windows`, the right side may end before the part
-    does.
+    It returns None if no change is shown.  With `windows`, the right side that is compared with the
+    left may end before the part does.
     """
 
     def __call__(self, part: Floats, *, windows: bool = True) -> int | None: ...
@@ -64,10 +64,10 @@ _TO_SIGMA = 1.4826
 
 
 def find(values: Floats, *, family: int = 1) -> list[int]:
-    """Return the index of the first value after each change, in order.
+    """Return the index of the first value after each change of the level of a series, in order.
 
-    `family` is the number of series that are searched together.  The allowed chance of a false
-    change is divided among them.
+    `values` has one value per run, in the order of time.  `family` is the number of series that are
+    searched together.  The allowed chance of a false change is divided among them.
     """
     alpha = ALPHA / max(1, family)
     random = np.random.default_rng(_SEED)
@@ -81,8 +81,9 @@ def find(values: Floats, *, family: int = 1) -> list[int]:
 def _settled(values: Floats, places: list[int], divided: _Division) -> list[int]:
     """Return the change points, each moved to the best place between its two neighbours.
 
-    This is necessary because the first points were found before the others were known.  A point is
-    left out if there is no change between its neighbours.
+    `places` are the points, as indices in `values`, in order.  `divided` finds the best place in a
+    part of the series.  The first points were found before the others were known, so they may move.
+    A point is left out if there is no change between its neighbours.
     """
     kept = list(places)
     number = 0
@@ -112,10 +113,11 @@ def _divisions(values: Floats, divided: _Division) -> Iterator[int]:
 def _divided(
     part: Floats, *, noise: float, alpha: float, random: np.random.Generator, windows: bool = True
 ) -> int | None:
-    """Return the index at which the values of a part are divided best; None if no change is shown.
+    """Return the index at which the level of a part of a series changes; None if none is shown.
 
-    `noise` is the standard deviation of the values, and `alpha` is the allowed chance of a false
-    change.  Without `windows`, the right side always ends where the part does.
+    `noise` is the standard deviation of values from run to run, in their unit.  `alpha` is the
+    allowed chance of a false change.  With `windows`, the right side that is compared with the left
+    may end before the part does, so that a level that lasted only for a time is found.
     """
     scaled = _scaled(part, noise)
     if not scaled.any():
@@ -130,8 +132,9 @@ def _divided(
 
 
 def _changed_bound(count: int) -> float:
-    """Return the bound that `_ratio` must exceed to count as a change, for `count` runs.
+    """Return the bound that a change's likelihood ratio must exceed to count, for `count` runs.
 
+    The ratio is twice the logarithm of the likelihood of a change over that of none.
     Neighbouring runs resemble each other, and this alone can look like a change.  Of series without
     a change, with an autocorrelation from 0 to 0.8, up to 2 to 3 percent exceed the bound at their
     best place.  This was found by simulation (tests/benchmarks/history.py).
@@ -142,9 +145,10 @@ def _changed_bound(count: int) -> float:
 def _ratio(scaled: Floats, place: int) -> float:
     """Return how much better a change at `place` explains the values than no change does.
 
-    It is twice the logarithm of the likelihood ratio.  Both explanations allow that each run
-    resembles the one before it.  The right side of the change ends where the part does, or earlier;
-    the end with the largest ratio counts.
+    `scaled` has the values, less their median and divided by their noise.  It is twice the
+    logarithm of the likelihood ratio.  Both explanations allow that each run resembles the one
+    before it.  The right side of the change ends where the part does, or earlier; the end with the
+    largest ratio counts.
     """
     lengths = (_WINDOW << number for number in range(len(scaled).bit_length()))
     ends = [len(scaled), *(place + own for own in lengths if place + own < len(scaled))]
@@ -156,7 +160,8 @@ def _ratio(scaled: Floats, place: int) -> float:
 def _noise(values: Floats) -> float:
     """Return the standard deviation of the values, estimated from differences between neighbours.
 
-    A change of level therefore hardly affects it.  It is 0 for fewer than two values.
+    A change of level therefore hardly affects it.  It is 0 for fewer than two values, or if
+    all are equal.
     """
     if len(values) < 2:
         return 0.0
@@ -167,15 +172,15 @@ def _noise(values: Floats) -> float:
 
 
 def _scaled(part: Floats, noise: float) -> Floats:
-    """Return each value's distance from the median, in units of the noise; large ones are cut."""
+    """Return each value's distance from the median, divided by `noise`, and cut at -6 and 6."""
     scaled: Floats = np.clip((part - float(np.median(part))) / noise, -_FAR, _FAR)
     return scaled
 
 
 def _cells(scaled: Floats) -> NDArray[np.intp]:
-    """Return, for each scaled value, the number of the step of the grid in which it is.
+    """Return for each scaled value the number, from 0 to 31, of its step of a grid from -6 to 6.
 
-    The grid has equal steps; distribution functions are compared on it.
+    The grid has 32 equal steps; distribution functions are compared on it.
     """
     cells: NDArray[np.intp] = np.rint((scaled + _FAR) * ((_GRID - 1) / (2 * _FAR))).astype(np.intp)
     return cells
@@ -184,8 +189,9 @@ def _cells(scaled: Floats) -> NDArray[np.intp]:
 def _is_shown(cells: NDArray[np.intp], alpha: float, random: np.random.Generator) -> bool:
     """Return whether random orders of the values rarely have an energy as large as the real one.
 
-    The energy is that of `_energies`.  `cells` has the step of the grid of each value, and `alpha`
-    is the allowed chance.  The computation stops as soon as the answer is no.
+    The energy is the largest energy distance between the two sides of any place.  `cells` has each
+    value as the number of its step on a grid, in the real order.  `alpha` is the allowed chance of
+    a false change.  The computation stops as soon as the answer is no.
     """
     count = min(_MOST_PERMUTATIONS, math.ceil(_HITS / alpha) - 1)
     # Of more series than that each has a share that none of them is: the likelihood has it.
@@ -208,7 +214,10 @@ def _is_shown(cells: NDArray[np.intp], alpha: float, random: np.random.Generator
 
 
 def _tried(size: int) -> NDArray[np.intp]:
-    """Return the places at which to try to divide `size` values: all near the ends, some inside."""
+    """Return the places at which to try to divide a series of `size` values, as sorted indices.
+
+    Near the ends every place is tried, and inside of a long series about 128.
+    """
     every = max(1, size // _PLACES)
     near = min(_DENSE, size // 2)
     places = {
@@ -221,10 +230,11 @@ def _tried(size: int) -> NDArray[np.intp]:
 
 
 def _best(cells: NDArray[np.intp], *, windows: bool = True) -> int:
-    """Return the place at which the energy distance between the two sides is largest.
+    """Return the index at which the energy distance between the two sides of a series is largest.
 
-    Not every place in the middle of a long part is tried at first; then all places near the best
-    one are.
+    `cells` has each value as the number of its step on a grid.  With `windows`, the right side may
+    end before the series does.  Not every place in the middle of a long part is tried at first;
+    then all places near the best one are.
     """
     places = _tried(len(cells))
     place = int(places[int(_energies(cells[None, :], places, windows)[0].argmax())])
@@ -243,9 +253,10 @@ def _energies(
     places: NDArray[np.intp],
     windows: bool = True,  # noqa: FBT001, FBT002 - private
 ) -> Floats:
-    """Return an array (rows, places): the energy distance between both sides of each place.
+    """Return an array (rows, places): the energy distance between the two sides of each place.
 
-    Each of `rows` is a series of steps of the grid.  The distance is multiplied by n m / (n + m).
+    Each of `rows` is a series, with each value as the number of its step on a grid.  `places` are
+    indices in a row.  The distance is multiplied by n m / (n + m).
     n is the number of values before the place.  m is the number from the place to the end of the
     right side: the end of the row or, with `windows`, the earlier place with the largest result.
     """
@@ -273,12 +284,13 @@ def _energies(
 
 
 def _window_ends(places: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
-    """Yield the possible ends of the right sides of places.
+    """Yield arrays with the possible ends of the right side of each place of a series.
 
-    An array is for one length of a right side; it has the end for each place.  An end is an index
-    in `places`, or their number for the end of the series.  The first array has the ends of the
-    series.  Each further one has right sides that are longer than in the one before.  An element is
-    0 if it would repeat the end of a shorter one, because places may be far apart.
+    An array is for one length of the right sides; it has the end for each of `places`, which are
+    indices in the series.  `size` is the length of the series, or 0 for the first array only.  An
+    end is an index in `places`, or their number for the end of the series.  The first array has the
+    ends of the series.  Each further one has right sides that are longer than in the one before.
+    An element is 0 if it would repeat the end of a shorter one, because places may be far apart.
     """
     yield np.full(len(places), len(places), dtype=np.intp)
     length, before = _WINDOW, np.zeros(len(places), dtype=np.intp)

@@ -33,7 +33,7 @@ _Load = Callable[[str], Run | None]
 
 
 class HistoryPoint(Noun):
-    """One run in the history of a metric."""
+    """One run in the history of a metric: its id, start, boot, and the value of the metric."""
 
     run: str
     when: float
@@ -45,7 +45,7 @@ class HistoryPoint(Noun):
 
 
 class HistoryLevel(Noun):
-    """The runs between two neighbouring changes."""
+    """The runs between two neighbouring changes of a metric's level: median, and number of runs."""
 
     median: float
     runs: int
@@ -54,7 +54,7 @@ class HistoryLevel(Noun):
 
 
 class HistoryChange(Noun):
-    """A change of a metric's level."""
+    """A change of the level of a metric at one of the stored runs, and what changed with it."""
 
     at: int
     """The index of the first point after the change."""
@@ -75,7 +75,10 @@ class HistoryChange(Noun):
 
 
 class MetricHistory(Noun):
-    """All values of one metric of the same work, by one engine on one machine."""
+    """All stored values of one metric of the same work, by one engine on one machine, and changes.
+
+    The points are sorted by the start of their runs.
+    """
 
     name: str
     unit: str
@@ -90,17 +93,20 @@ class MetricHistory(Noun):
 
     @property
     def is_short(self) -> bool:
-        """Return whether there are too few runs to find any change."""
+        """Return whether there are too few runs, less than six, to find any change."""
         return len(self.points) < 2 * change_points.SHORTEST
 
     @property
     def is_worse(self) -> bool:
-        """Return whether the newest change of the metric is for the worse."""
+        """Return whether the newest change is for the worse; False if the level never changed."""
         return bool(self.changes and self.changes[-1].worse)
 
 
 class RunHistory(Noun):
-    """The history of all metrics that the user selected."""
+    """The history, over stored runs, of all metrics that the user selected.
+
+    `fact` is the key of the fact that is shown for each run.  `runs` is the number of runs used.
+    """
 
     fact: str
     runs: int
@@ -108,9 +114,9 @@ class RunHistory(Noun):
 
     @property
     def newest(self) -> tuple[MetricHistory, HistoryChange] | None:
-        """Return (metric, its newest change) of the newest change; None without any.
+        """Return the metric that changed last, with its newest change; None if no metric changed.
 
-        Of several changes at the same time, it is the largest.
+        Of several changes at the same time, the largest by share is returned.
         """
         changes = [(one, change) for one in self.series for change in one.changes[-1:]]
         return max(changes, key=lambda pair: (pair[1].when, _size(pair[1].share)), default=None)
@@ -130,10 +136,11 @@ def trace(
 ) -> RunHistory:
     """Return the history of metrics over stored runs, which are sorted by their start.
 
-    `fact` is the key whose value each run has, such as host.kernel.release.  `metrics` are patterns
-    of names, with or without the name of the step; by default, the main metrics of each step, which
-    are marked as leading, are used.  Changes by less than the share `threshold` are left out.
-    `warn` gets a sentence if runs were left out.
+    `fact` is the key of a fact, such as host.kernel.release, whose value each of the runs has.  It
+    is listed first among the facts that changed together with a metric.  `metrics`
+    are patterns of names, with or without the name of the step; by default, the main metrics of
+    each step, which are marked as leading, are used.  Changes by less than the share `threshold`
+    are left out.  `warn` gets a sentence if runs were left out.
     """
     known = [run for run in _meant(runs, metrics) if run.values]
     if known and len(known) < len(runs):
@@ -148,7 +155,7 @@ def trace(
 
 
 def _meant(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Sequence[MeasuredRun]:
-    """Return the runs with the values that the patterns `metrics` ask for.
+    """Return the runs with the values of all metrics whose names match one of the patterns.
 
     The main metrics of each run are known already.  Only if a pattern matches none of these, the
     values of all metrics that match a pattern are read from the files of the runs.
@@ -169,9 +176,10 @@ def _meant(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Sequence[Meas
 
 
 def _is_meant(name: str, patterns: Sequence[str]) -> bool:
-    """Return whether a name matches a pattern, with or without the name of the step.
+    """Return whether a metric's name matches one of the patterns; True if there are none.
 
-    Without patterns, it is True.
+    A pattern may contain `*`.  It is compared with the whole name, and with the name without its
+    step, which is the part before the first dot.
     """
     plain = name.split(".", 1)[-1]
     return not patterns or any(
@@ -227,7 +235,8 @@ def _with_changes(
 def _notable(values: statistics.Floats, places: list[int], threshold: float) -> list[int]:
     """Return the change points without those at which the level changes by less than `threshold`.
 
-    `places` are indices of `values`, and `threshold` is a share.  The smallest change is removed
+    `places` are the indices in `values` of the first value after each change.  A level is a median,
+    and `threshold` is a share of the level before, such as 0.02.  The smallest change is removed
     first; then the levels between the others are computed again.
     """
     kept = list(places)
@@ -271,12 +280,13 @@ def _change(
 
 
 def resembling_ratio(before: Sequence[float], after: Sequence[float]) -> statistics.Ratio | None:
-    """Return the ratio of runs after a change to those before it, both sorted by their start.
+    """Return the ratio of a metric's values after a change to those before it, with an interval.
 
-    Each run may resemble the one before it, so dependent runs prove less than as many independent
-    ones.  With an autocorrelation `a`, the variance of their mean is (1 + a) / (1 - a) times as
-    large (G. Box, G. Jenkins and G. Reinsel, *Time Series Analysis*).  The interval of the ratio is
-    widened by the square root of this factor.
+    Both have one value per run, sorted by its start.  Return None unless both medians are above
+    zero and no value is negative.  Each run may resemble the one before it, so dependent runs prove
+    less than as many independent ones.  With an autocorrelation `a`, the variance of their mean is
+    (1 + a) / (1 - a) times as large (G. Box, G. Jenkins and G. Reinsel, *Time Series Analysis*).
+    The interval of the ratio is widened by the square root of this factor.
     """
     ratio = statistics.ratio(before, after)
     if ratio is None or ratio.low is None or ratio.high is None or ratio.low <= 0:
@@ -303,10 +313,10 @@ def _level(points: Sequence[HistoryPoint]) -> HistoryLevel:
 def _changed(
     before: Sequence[Run | None], after: Sequence[Run | None], fact: str
 ) -> tuple[Difference, ...]:
-    """Return the facts that have no value in common before and after a change.
+    """Return the facts that have no value in common in the runs before and after a change.
 
-    The fact with the key `fact` is first, then facts that are known as causes.  None in `before` or
-    `after` is a run that cannot be read.
+    The fact with the key `fact` is first, then those known to change times.  None in
+    `before` or `after` is a run that cannot be read.  Returns () if no run of a side can be read.
     """
     sides = [[run for run in runs if run is not None] for runs in (before, after)]
     if not all(sides):

@@ -1,9 +1,9 @@
-"""The confidence in a profile: one to five stars, each missing one with a reason.
+"""The confidence in a profile (a server's use of resources over time): none to five stars.
 
-Azure Migrate rates an assessment by the share of data points that are there.  Here there is a star
-for each of five conditions: the resources that decide a verdict are known nearly all the time; the
-profile covers a day; it covers a week; its values are averages over a minute or less; it is not
-old.
+Each missing star has a reason.  Azure Migrate rates an assessment by the share of data points that
+are there.  Here there is a star for each of five conditions: the resources that decide a verdict
+are known nearly all the time; the profile covers a day; it covers a week; its values are averages
+over a minute or less; it is not old.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,10 @@ _TITLES = ("CPU", "memory", "reads", "writes", "bytes of the device", "transacti
 
 
 class Confidence(Noun):
-    """The number of stars that a profile gets, and the reasons for the missing ones."""
+    """The number of stars, 0 to 5, that a profile gets, and the reasons for the missing ones.
+
+    A profile is a server's use of resources over time.
+    """
 
     stars: int
     """From 0 to MOST."""
@@ -50,7 +53,10 @@ class Confidence(Noun):
 
 
 def rate(profile: ResourceProfile, now: float) -> Confidence:
-    """Return the stars of a profile at the time `now`, in seconds since 1970."""
+    """Return the number of stars that a profile gets, with the reason for each missing one.
+
+    `now` is the present time in seconds since 1970, because an old profile loses a star.
+    """
     reasons = tuple(_reasons(profile, now))
     return Confidence(stars=MOST - len(reasons), reasons=reasons)
 

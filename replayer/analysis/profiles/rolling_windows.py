@@ -50,22 +50,22 @@ class Signal:
 
     @property
     def lengths(self) -> Numbers:
-        """Return the length of each row in seconds."""
+        """Return the length of each row of values in seconds."""
         return self.ends - self.begins
 
     @property
     def seconds(self) -> float:
-        """Return the seconds for which the quantity is known."""
+        """Return the seconds for which the quantity is known: the sum of the rows' lengths."""
         return float(self.lengths.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """The means over windows of one length in seconds; all arrays have one element per window.
+    """The means of a quantity over windows of time of one length; one array element per window.
 
-    `ends` has the time at which each window ends.  `shares` has the seconds for which a window
-    counts in percentiles.  A window that begins where a row begins has the share 0: it counts in no
-    percentile, but it may have the largest mean.
+    `length` is in seconds.  `ends` has the time in seconds at which each window ends.  `shares` has
+    the seconds for which a window counts in percentiles.  A window that begins where a row begins
+    has the share 0: it counts in no percentile, but it may have the largest mean.
     """
 
     length: float
@@ -91,9 +91,11 @@ class WindowPercentiles:
 def signal(
     ends: Numbers, spans: Numbers, values: Numbers, weights: Numbers | None = None
 ) -> Signal:
-    """Return a signal of the rows whose value and weight are known; `ends` must not decrease.
+    """Return a signal of the rows whose value and weight are known, that is finite.
 
-    A row that overlaps the row before it is cut: it begins where that one ends.
+    A row is an average; `ends` and `spans` have the end and the length of each row in seconds.
+    `ends` must not decrease.  A row that overlaps the row before it is cut: it begins where that
+    one ends.  Without `weights`, a mean over rows is weighted by time only.
     """
     before = np.concatenate(([-np.inf], ends[:-1]))
     begins = np.maximum(ends - spans, before)
@@ -128,10 +130,10 @@ def resolution(one: Signal) -> float:
 
 
 def reason_unknown(one: Signal, length: float) -> str:
-    """Return the reason if most of the known time has no windows of `length` seconds, else "".
+    """Return why a signal does not show what happens in windows of `length` seconds; "" if it does.
 
-    The reason is that the profile lacks the quantity, or that its values are averages over a longer
-    time.
+    The reason is that the profile lacks the quantity, or that in most of its time the values are
+    averages over a longer time.
     """
     if not len(one.ends):
         return "not in the profile"
@@ -142,10 +144,11 @@ def reason_unknown(one: Signal, length: float) -> str:
 
 
 def sliding(one: Signal, length: float) -> Windows:
-    """Return the means over all windows that end where a row ends, or begin where a row begins.
+    """Return a signal's means over all windows that end where a row ends or begin where one begins.
 
-    The value within a row is constant, so the mean of a moving window is largest at one of these
-    places.
+    `length` of a window is in seconds.  Rows that are clearly longer are left out, and so are
+    windows of which less than four fifths are known.  The value within a row is constant, so the
+    mean of a moving window is largest at one of these places.
     """
     fine = one.lengths <= length * _JITTER
     begins, row_ends, values = one.begins[fine], one.ends[fine], one.values[fine]
@@ -166,7 +169,10 @@ def sliding(one: Signal, length: float) -> Windows:
 
 
 class _Moving:
-    """Means over a window of one length that moves along rows."""
+    """A computation of a signal's means over a window of time that moves along its rows.
+
+    All windows have the same length in seconds.
+    """
 
     def __init__(
         self, begins: Numbers, ends: Numbers, values: Numbers, weights: Numbers, length: float
@@ -184,9 +190,10 @@ class _Moving:
         self._area = _Integral(begins, ends, values if alike else weights * values)
 
     def means(self, ends: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-        """Return (means, mask) of the windows with these ends; only known windows have a mean.
+        """Return (means, mask) of the windows that end at `ends`; only known windows have a mean.
 
-        The mask has one element for each end: True if the window is known.
+        The ends are in seconds.  The mask has one element for each of them: True if at least four
+        fifths of the window are known.
         """
         known = self._time.between(ends - self._length, ends)
         counts = (known >= ENOUGH * self._length) & (ends >= self._from) & (ends <= self._to)
@@ -202,7 +209,7 @@ class _Moving:
 
 
 class _Integral:
-    """The integral of a step function that is 0 between the rows."""
+    """The integral over time of a function that is constant in each row and 0 between rows."""
 
     def __init__(self, begins: Numbers, ends: Numbers, heights: Numbers) -> None:
         self._at = np.column_stack((begins, ends)).ravel()
@@ -210,13 +217,13 @@ class _Integral:
         self._area = np.column_stack((areas[:-1], areas[1:])).ravel()
 
     def between(self, low: Numbers, high: Numbers) -> Numbers:
-        """Return the integrals from each element of `low` to that of `high`."""
+        """Return an array: the integral from each time in `low` to the same element of `high`."""
         upper, lower = (np.interp(at, self._at, self._area) for at in (high, low))
         return np.asarray(upper - lower, dtype=np.float64)
 
 
 def spread(windows: Windows) -> WindowPercentiles | None:
-    """Return the percentiles of windows and their largest mean; None if no window is known."""
+    """Return percentiles and maximum of the means over windows; None if no window is known."""
     if not windows.shares.any():
         return None
     top = int(np.argmax(windows.means))
@@ -239,7 +246,11 @@ def quantile(values: Numbers, weights: Numbers, percentile: float) -> float:
 
 
 def quantiles(values: Numbers, weights: Numbers, percentiles: Sequence[float]) -> tuple[float, ...]:
-    """Return the value of `quantile` for each of several percentiles."""
+    """Return, for each percentile, the smallest value that covers as much of all values' weight.
+
+    A value covers the weight of all values that do not exceed it.  `percentiles` are from 0 to 100.
+    `weights` are not negative, and not all 0.
+    """
     counted = weights > 0
     values, weights = values[counted], weights[counted]
     order = np.argsort(values)
@@ -251,7 +262,7 @@ def quantiles(values: Numbers, weights: Numbers, percentiles: Sequence[float]) -
 
 
 def at_quantile(windows: Windows, percentile: float) -> int:
-    """Return the index of the window whose mean is nearest to a percentile.
+    """Return the index of the window whose mean is nearest to a percentile of all means.
 
     `percentile` is from 0 to 100; 100 is the window with the largest mean.
     """
@@ -262,7 +273,7 @@ def at_quantile(windows: Windows, percentile: float) -> int:
 
 
 def minutes_above(windows: Windows, level: float) -> float:
-    """Return the minutes a day for which means are above a level.
+    """Return the minutes a day for which the means over windows are above a level.
 
     For a profile of less than a day, these are the minutes that were seen: the rest of the day is
     not known.
@@ -273,9 +284,9 @@ def minutes_above(windows: Windows, level: float) -> float:
 
 
 def minutes_in_all(windows: Windows) -> float:
-    """Return the minutes, at most those of a day, for which `minutes_above` knows the use.
+    """Return 1440, or the minutes for which the quantity is known if that is less than a day.
 
-    If less than a day is known, these are the known minutes.
+    They are the whole of which `minutes_above` returns a part.
     """
     rows = windows.shares[windows.shares > 0]
     # The first window ends after its own length, of which only its last row has a share.
@@ -284,7 +295,11 @@ def minutes_in_all(windows: Windows) -> float:
 
 
 def exceedance(windows: Windows) -> tuple[Sequence[float], Sequence[float]]:
-    """Return (increasing levels, minutes above each as by `minutes_above`); at most 200 points."""
+    """Return (increasing levels, minutes a day for which means are above each level).
+
+    There are at most 200 levels, which are means of windows.  Of a profile of less than a day, only
+    the known minutes count.  Returns ((), ()) if no window is known.
+    """
     if not windows.shares.any():
         return (), ()
     counted = windows.shares > 0
@@ -296,7 +311,10 @@ def exceedance(windows: Windows) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def mean_between(one: Signal, begin: float, end: float) -> float | None:
-    """Return the mean from `begin` to `end`; None if less than four fifths of this are known."""
+    """Return a signal's mean from `begin` to `end`, both in seconds.
+
+    None if less than four fifths of this time are known, or if its weights are all 0.
+    """
     lengths = np.minimum(one.ends, end) - np.maximum(one.begins, begin)
     inside = lengths > 0
     known = float(lengths[inside].sum())
@@ -307,10 +325,11 @@ def mean_between(one: Signal, begin: float, end: float) -> float | None:
 
 
 def grid(one: Signal, edges: Numbers) -> tuple[Numbers, Numbers]:
-    """Return (means, largest values) for each interval between two neighbouring edges.
+    """Return a signal's (means, largest values) in each interval between two neighbouring edges.
 
-    The largest value is that of the rows that end in the interval, but at least the mean.  NaN is
-    an interval of which nothing is known, or in which all rows have the weight 0.
+    `edges` are increasing times in seconds.  The largest value is that of the rows that end in the
+    interval, but at least the mean.  NaN is an interval of which nothing is known, or in which all
+    rows have the weight 0.
     """
     means = np.full(len(edges) - 1, np.nan)
     if not len(one.ends):

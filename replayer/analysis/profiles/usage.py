@@ -1,4 +1,7 @@
-"""Use of each resource in a profile: percentiles, the busiest minute, and how complete it is."""
+"""Use of each resource in a profile: percentiles, busiest minute, and completeness.
+
+A profile is a server's use of resources over time, in rows of averages.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +31,7 @@ The same is true of a profile that is shorter than this share of a day.
 
 
 class Resource(NamedTuple):
-    """A quantity in reports: the sum of some columns of a profile."""
+    """A quantity in reports, such as device reads: the sum of some columns of a profile."""
 
     name: str
     title: str
@@ -85,7 +88,7 @@ LEADING = ("transactions", "statements", "iops", "mbps", "cpu", "server_cpu")
 
 
 class Usage(NamedTuple):
-    """The known use of one resource in a profile."""
+    """The known use of one resource in a profile: percentiles for windows of several lengths."""
 
     resource: Resource
     share: float
@@ -109,7 +112,7 @@ class ProfileWindow(NamedTuple):
     columns: Mapping[str, float]
 
     def value(self, resource: Resource) -> float | None:
-        """Return a resource's mean over the window; None if it is not known."""
+        """Return a resource's mean over the window, in its own unit; None if it is not known."""
         if not all(name in self.columns for name in resource.columns):
             return None
         names = (*resource.columns, *(name for name in resource.also if name in self.columns))
@@ -117,7 +120,7 @@ class ProfileWindow(NamedTuple):
 
 
 def signal(profile: ResourceProfile, resource: Resource) -> Signal:
-    """Return a resource's values over time, as a signal for rolling windows."""
+    """Return a resource's values over time; rows in which it is not known are left out."""
     values = _sum(profile, resource.columns)
     for name in resource.also:
         values = values + np.nan_to_num(profile.column(name), nan=0.0)
@@ -138,7 +141,10 @@ def _sum(profile: ResourceProfile, names: Sequence[str]) -> Numbers:
 def usages(
     profile: ResourceProfile, lengths: Sequence[float] = rolling_windows.WINDOWS
 ) -> tuple[Usage, ...]:
-    """Return the use of each resource that the profile knows, for windows of these lengths."""
+    """Return the use of each resource that the profile knows.
+
+    `lengths` are those of the windows, in seconds, over which means are taken.
+    """
     known = ((resource, signal(profile, resource)) for resource in RESOURCES)
     return tuple(_usage(profile, one, rows, lengths) for one, rows in known if len(rows.ends))
 
@@ -146,14 +152,20 @@ def usages(
 def usage(
     profile: ResourceProfile, name: str, lengths: Sequence[float] = rolling_windows.WINDOWS
 ) -> Usage:
-    """Return the use of the resource with this name; it may be unknown all the time."""
+    """Return the use of the resource `name`, such as `cpu`; it may be unknown all the time.
+
+    `lengths` are those of the windows, in seconds, over which means are taken.
+    """
     return _usage(profile, NAMED[name], signal(profile, NAMED[name]), lengths)
 
 
 def _usage(
     profile: ResourceProfile, resource: Resource, rows: Signal, lengths: Sequence[float]
 ) -> Usage:
-    """Return the use of a resource from its rows, with percentiles for each known length."""
+    """Return the use of a resource, with percentiles for each length of window that is known.
+
+    `rows` are the resource's values over time, and `lengths` are in seconds.
+    """
     spreads: dict[float, WindowPercentiles] = {}
     unknown: dict[float, str] = {}
     for length in lengths:
@@ -181,7 +193,7 @@ def leading(profile: ResourceProfile) -> Resource | None:
 
 
 def level_windows(profile: ResourceProfile, resource: Resource) -> Windows:
-    """Return a resource's means over rolling windows of one minute.
+    """Return a resource's means over rolling windows of one minute, in its own unit.
 
     If the rows of the profile are longer than a minute, the windows are as long as the rows.
     """
@@ -190,7 +202,10 @@ def level_windows(profile: ResourceProfile, resource: Resource) -> Windows:
 
 
 def finest(rows: Signal, length: float) -> float:
-    """Return `length`, or the median length of the rows if that is longer; in seconds."""
+    """Return the length of windows that rows of averages can show, in seconds.
+
+    It is `length`, or the median length of the rows if that is longer.
+    """
     resolution = rolling_windows.resolution(rows)
     return length if not resolution > length else resolution
 
@@ -202,10 +217,10 @@ def moment(
     percentile: float = 100.0,
     window: float = MINUTE,
 ) -> ProfileWindow | None:
-    """Return the window in which a resource's mean is largest, or is at `percentile`.
+    """Return the window of time in which a resource's mean is largest, or is at `percentile`.
 
-    If rows are longer than `window` seconds, the window is as long as a row.  Returns None if
-    nothing is known.
+    `percentile` is from 0 to 100, where 100 is the largest mean.  If rows are longer than `window`
+    seconds, the window is as long as a row.  Returns None if nothing is known.
     """
     rows = signal(profile, resource)
     means = rolling_windows.sliding(rows, finest(rows, window)) if len(rows.ends) else None
@@ -216,9 +231,10 @@ def moment(
 
 
 def at(profile: ResourceProfile, begin: float, end: float) -> ProfileWindow:
-    """Return the window from `begin` to `end`, in seconds since 1970, with the mean of each column.
+    """Return the part of a profile from `begin` to `end`, with the mean of each column in it.
 
-    A column is left out if it is known for less than four fifths of the window.
+    Both times are in seconds since 1970.  A column is left out if it is known for less than four
+    fifths of the time between them.
     """
     inside = np.flatnonzero((profile.ends > begin) & (profile.ends - profile.spans < end))
     part = slice(int(inside[0]), int(inside[-1]) + 1) if inside.size else slice(0, 0)
@@ -238,7 +254,7 @@ _WEIGHTS = {name: one.weight for one in RESOURCES if one.weight for name in one.
 
 
 class Grade(StrEnum):
-    """The degree to which a profile supports a verdict."""
+    """The degree to which a profile supports a verdict on whether a machine suffices for it."""
 
     WHOLE = "whole"
     """All deciding resources are known, minute by minute, for at least most of a day."""
@@ -285,7 +301,7 @@ _LEAST = (("CPU",), ("device reads", "transactions", "buffer hits"))
 
 
 def completeness(profile: ResourceProfile) -> Completeness:
-    """Return how complete a profile is: the known share of each quantity, and a grade."""
+    """Return the completeness of a profile: the known share of each quantity, and a grade."""
     parts = [
         NeedCoverage(title, max(profile.coverage(name) for name in names), without)
         for title, names, without in _PARTS
@@ -310,9 +326,10 @@ _BEYOND = 1.1
 
 
 def contradictions(profile: ResourceProfile) -> Iterator[str]:
-    """Yield a sentence for each resource of which more was used than the machine has.
+    """Yield a sentence for each resource of which a profile shows more use than the machine has.
 
-    Then one of the two numbers must be wrong.
+    It is tested for CPU and memory, by the busiest minute, which may exceed the machine by 10
+    percent.  One of the two numbers must be wrong then.
     """
     for name, fact in _OF_MACHINE:
         resource, whole = NAMED[name], getattr(profile.source, fact)
@@ -364,7 +381,10 @@ def _unknown_set(profile: ResourceProfile) -> Iterable[str]:
 
 
 class Ratios(NamedTuple):
-    """Ratios that describe the kind of work, over the whole time; None if not known."""
+    """Ratios that describe a profile's kind of work, over its whole time; None if not known.
+
+    Examples are reads per request to the device, statements per transaction, and the hit ratio.
+    """
 
     reads_of_requests: float | None
     """The device's reads / (reads + writes)."""
@@ -395,7 +415,10 @@ _ENDED = ("commits", "rollbacks")
 
 
 def ratios(profile: ResourceProfile) -> Ratios:
-    """Return the ratios that describe a profile's kind of work."""
+    """Return the ratios that describe a profile's kind of work, such as statements per transaction.
+
+    A ratio is None if its columns are not in the profile, or if the divisor is 0.
+    """
     ended = _ENDED if "rollbacks" in profile.columns else _ENDED[:1]
     cpu = "server_cpu_cores" if "server_cpu_cores" in profile.columns else "cpu_cores"
 
@@ -427,7 +450,7 @@ _WRITTEN = {"tuples_inserted": "rows inserted", "tuples_updated": "rows updated"
 
 
 def kinds(profile: ResourceProfile) -> dict[str, float]:
-    """Return kind of statement -> its share, 0 to 1, of the statements; {} if not known.
+    """Return kind of statement, such as selects -> its share, 0 to 1, of all; {} if not known.
 
     If statements were not counted, the shares are those of the rows written.
     """

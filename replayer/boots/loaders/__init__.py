@@ -65,7 +65,7 @@ class BootLoader(Protocol):
         """Remove the choice for the next boot; do nothing if there is none."""
 
     def booted_as_chosen(self, system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG002
-        """Return whether this boot followed the choice; None if the loader does not show that.
+        """Return whether this boot followed the choice of `entry`; None if that is not shown.
 
         The default is for a loader that keeps no record: it returns False as long as the choice is
         pending, else None.
@@ -85,7 +85,7 @@ FACE = BootLoader
 
 
 def load(name: str) -> BootLoader:
-    """Return the boot loader of that name."""
+    """Return the boot loader with the name `name`, such as `grub` or `kexec`."""
     return cast("BootLoader", registry.plugin(KIND, name))
 
 

@@ -48,7 +48,8 @@ def refusal(system: System) -> str:
 def entries(system: System) -> list[KernelEntry]:
     """Return the kernels in GRUB's menu.
 
-    If one kernel has several entries, those whose name contains the release come first.
+    If one kernel has several entries, those whose name contains the release come first. Raises
+    ReplayerError if the menu cannot be read.
     """
     menu = grub_files.text(system, f"{_flavour(system)[2]}/grub.cfg")
     return sorted(_entries(menu), key=lambda entry: entry.release not in entry.name)
@@ -73,7 +74,7 @@ def default(system: System) -> str:
 
 
 def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the menu holds the arguments
-    """Choose an entry of the menu for the next boot."""
+    """Choose an entry of the menu for the next boot; `arguments` is not used: the menu has them."""
     reboot, _, folder = _flavour(system)
     boot = system.path(folder).parent
     system.call(reboot, f"--boot-directory={boot}", entry.name)

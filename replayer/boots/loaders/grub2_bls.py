@@ -65,7 +65,7 @@ def default(system: System) -> str:
 
 
 def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the entry holds the arguments
-    """Choose an entry for the next boot."""
+    """Choose an entry for the next boot; `arguments` is not used: the entry has them."""
     system.call("grub2-reboot", f"--boot-directory={system.path('boot')}", entry.name)
 
 
@@ -88,7 +88,7 @@ def _menu(system: System) -> str:
 
 
 def _keys(text: str) -> dict[str, str]:
-    """Return key -> value of an entry's file, a key's values joined by blanks.
+    """Return key -> value from the text of an entry's file; values of one key are joined by blanks.
 
     The format is the Boot Loader Specification, type 1.
     """

@@ -1,6 +1,6 @@
 """kexec: the running kernel starts the next one, without firmware and boot loader.
 
-The default of firmware and boot loader stays as it is: after any failure the machine starts that.
+The default kernel of firmware and boot loader stays as it is: after any failure it is started.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def pending(system: System) -> str:
 
 
 def clear(system: System) -> None:
-    """Unload the loaded kernel, if there is one."""
+    """Unload the kernel that is loaded for the next restart, if there is one."""
     if pending(system):
         system.call("kexec", "--unload")
 
@@ -120,7 +120,7 @@ def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa
 
 
 def halts_on_panic(system: System, entry: KernelEntry) -> bool:  # noqa: ARG001 - each kernel gets panic=
-    """Return False: each kernel gets panic= for its boot, and so restarts after a panic."""
+    """Return False: each kernel gets `panic=30` for its boot, and so restarts after a panic."""
     return False
 
 

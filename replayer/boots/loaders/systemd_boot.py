@@ -36,7 +36,7 @@ def refusal(system: System) -> str:
 def entries(system: System) -> list[KernelEntry]:
     """Return the kernels that bootctl lists.
 
-    Raises ReplayerError if its list is not JSON, which it is since systemd 250.
+    Raises ReplayerError if the list is not JSON, as with systemd before version 250.
     """
     text = system.call("bootctl", "list", "--json=short")
     try:
@@ -55,7 +55,7 @@ def default(system: System) -> str:
 
 
 def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the entry holds the arguments
-    """Choose an entry for the next boot."""
+    """Choose an entry for the next boot; `arguments` is not used: the entry has them."""
     system.call("bootctl", "set-oneshot", entry.name)
 
 

@@ -1,8 +1,8 @@
-"""Layouts of logs: one module each, detected from the beginning of a log.
+"""Log layouts (forms of a server's log): one module each, detected from the beginning of a log.
 
 A module has a docstring, `ENGINE` (`postgres` or `mysql`), `RANK`, `fits(head)`, `find_start(head,
-order)` and `read(inputs, order)`, as in `LogLayout`.  Of two logs of the same time, the one with
-the higher `RANK` is read, because it has more information.
+order)` and `read(inputs, order)`, as in `LogLayout`.  If logs have several layouts, the one with
+the highest `RANK` is read, because it has more information.
 """
 
 from abc import abstractmethod
@@ -17,7 +17,10 @@ from replayer.capture.inputs import Input
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """The options for reading a log, and the functions to call with its sessions and progress."""
+    """The options for reading logs, and the functions to call with their sessions and progress.
+
+    `reading` takes the counts of what was read and skipped.
+    """
 
     reading: ReadCounts
     announce: Callable[[LoggedSession], None]
@@ -29,18 +32,18 @@ class ReadRequest:
 
 
 class LogLayout(Protocol):
-    """The interface of a layout, as the conversion uses it."""
+    """The interface of a module that reads one log layout (a form of a server's log)."""
 
     ENGINE: str
     RANK: int
 
     @abstractmethod
     def fits(self, head: str) -> bool:
-        """Return whether a log with this beginning is of this layout."""
+        """Return whether a log whose text begins with `head` is of this layout."""
 
     @abstractmethod
     def find_start(self, head: str, order: ReadRequest) -> int | None:
-        """Return when a log with this beginning began; None if unknown.
+        """Return the first time in `head`, the beginning of a log; None if it has none.
 
         The time is in nanoseconds since 1970.  Raises Impossible, in one sentence, for a log that
         can never be replayed: one without times, or without a way to distinguish sessions.
@@ -48,7 +51,7 @@ class LogLayout(Protocol):
 
     @abstractmethod
     def read(self, inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-        """Yield clients' actions in the order of their ends; `inputs` are in the order of time."""
+        """Yield lists of clients' actions in the order of their ends; `inputs` are oldest first."""
 
 
 FACE = LogLayout

@@ -59,7 +59,7 @@ _WHO = re.compile(r"(\S*)@(\S*)(?: as \S*)? on ?(.*?)(?: using \S+)?\Z", re.DOTA
 
 
 def fits(head: str) -> bool:
-    """Return whether the beginning of a log has an entry."""
+    """Return whether `head`, the beginning of a log, has an entry of a general_log."""
     return _ENTRIES.search(head) is not None
 
 
@@ -76,14 +76,14 @@ def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - l
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield clients' actions in the order in which their commands arrived at the server."""
+    """Yield lists of clients' actions in the order in which their commands arrived."""
     order.reading.silent = True
     order.reading.notes[SILENT] = None
     return actions(_Log(order), inputs, order.advance)
 
 
 class _Log:
-    """The entries of a log, some of which have several lines."""
+    """A reader that makes entries from the lines of a general_log; an entry may have several."""
 
     def __init__(self, order: ReadRequest) -> None:
         self.assembly = ThreadAssembly(order.reading, order.announce)
@@ -98,11 +98,11 @@ class _Log:
         self._padded = False
 
     def begin(self, head: str) -> None:
-        """Detect from the log's beginning if blanks separate commands from their arguments."""
+        """Detect from a file's beginning (`head`) if blanks separate commands from arguments."""
         self._padded = _PADDED_BEGIN.search(head) is not None
 
     def take(self, line: str) -> None:
-        """Process a line, which begins or continues an entry."""
+        """Process the next line of the log, which begins or continues an entry."""
         match = _ENTRY.fullmatch(line)
         if match is not None:
             precise, coarse, thread, command, other, other_command, text = match.groups()
@@ -143,7 +143,7 @@ class _Log:
             self._reading.skip(reason)
 
     def finish(self) -> None:
-        """Complete the last entry."""
+        """Complete the entry of the last lines, and pass its command to the assembly of actions."""
         if self._head is None:
             return
         (time_ns, thread, command), self._head = self._head, None
@@ -196,7 +196,10 @@ class _Log:
 
 
 def _blank_separated(line: str) -> tuple[str, str, str] | None:
-    """Return (thread, command, argument) of an entry with blanks between them; None for others."""
+    """Return (thread, command, argument) of a line with blanks between them.
+
+    Returns None for a line that is not the beginning of such an entry.
+    """
     match = _PADDED.fullmatch(line)
     if match is None:
         return None

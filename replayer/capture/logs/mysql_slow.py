@@ -60,7 +60,7 @@ _STARTS_STAMPED = ("4.", "5.0.")
 
 
 def fits(head: str) -> bool:
-    """Return whether the beginning of a log has an entry."""
+    """Return whether `head`, the beginning of a log, has an entry of a slow_query_log."""
     return _HEAD.search(head) is not None and _COST.search(head) is not None
 
 
@@ -78,12 +78,15 @@ def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - l
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield clients' actions in the order of their ends."""
+    """Yield lists of clients' actions in the order of their ends."""
     return actions(_Log(order), inputs, order.advance)
 
 
 class _Log:
-    """The entries of a log: lines that begin with #, and the statement after them."""
+    """A reader that makes entries from the lines of a slow_query_log.
+
+    An entry has a head, which is lines that begin with #, and then the lines of its statement.
+    """
 
     def __init__(self, order: ReadRequest) -> None:
         self.assembly = ThreadAssembly(order.reading, order.announce)
@@ -107,7 +110,10 @@ class _Log:
         self._zoned = False
 
     def begin(self, head: str) -> None:
-        """Compute the zone of local times from an entry that has a local time and a UTC time."""
+        """Compute the time zone of a file from the entries in `head`, its beginning.
+
+        An entry may have both a local time and a UTC time.  If none does, the zone stays unknown.
+        """
         local_ns = 0
         for line in head.split("\n"):
             try:
@@ -122,7 +128,7 @@ class _Log:
                 continue
 
     def take(self, line: str) -> None:
-        """Process a line of the head of an entry, or of its statement."""
+        """Process the next line of the log: of an entry's head (with #), or of its statement."""
         if line.startswith("# "):
             if both := _TIME_AND_USER.fullmatch(line):
                 self.take(both[1])
@@ -140,7 +146,7 @@ class _Log:
         self._statement(line)
 
     def finish(self) -> None:
-        """Complete the last entry."""
+        """Complete the entry of the last lines, and add its statement to the clients' actions."""
         text, facts, stamp_ns = self._text, self._facts, self._stamp_ns
         self._text, self._facts, self._stamp_ns, self._size = None, {}, 0, 0
         if text is None or "Query_time" not in facts:
@@ -172,7 +178,8 @@ class _Log:
     def _moment(self, facts: dict[str, str], duration: int, stamp_ns: int) -> tuple[bool, int]:
         """Return (whether the time of a statement is exact, that time in nanoseconds since 1970).
 
-        The time is that of the statement's end: the duration is added to a time of its start.
+        `facts` are the head of its entry, `duration` its duration in ns, `stamp_ns` the time of its
+        SET timestamp.  The time is that of its end: the duration is added to a time of its start.
         """
         if "Start" in facts:
             return True, self._clock.ns(facts["Start"]) + duration
@@ -193,7 +200,7 @@ class _Log:
         self._exact = False
 
     def _headed(self, line: str) -> bool:
-        """Process a line of a head; return False if the line belongs to a statement."""
+        """Process a line with # if it is of an entry's head; return False if of a statement."""
         if match := _TIME.fullmatch(line):
             self.finish()
             try:
@@ -284,7 +291,10 @@ def _duration(text: str) -> int:
 
 
 def _rows(text: str, facts: dict[str, str]) -> int:
-    """Return how many rows a statement returned or changed; UNKNOWN if the log does not have it."""
+    """Return how many rows a statement returned or changed; UNKNOWN if the log does not have it.
+
+    `facts` are name -> text in the head of the statement's entry.
+    """
     if facts.get("QC_hit") == "Yes":
         return UNKNOWN  # the server does not count rows that its query cache returns
     returned = facts.get("Rows_sent", "")

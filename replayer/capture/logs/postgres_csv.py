@@ -31,18 +31,21 @@ csv.field_size_limit(4 * LONGEST_LINE)
 
 
 def fits(head: str) -> bool:
-    """Return whether the beginning of a log has a record, which may be cut off at its end."""
+    """Return whether `head`, the beginning of a log, has a csvlog record, which may be cut off."""
     return _begin(head) is not None
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
-    """Return the time of the first record, in nanoseconds since 1970; None without a record."""
+    """Return the time of the first record in `head`, in ns since 1970; None without a record."""
     row = _begin(head)
     return None if row is None else StampReader().ns(row[0])
 
 
 def _begin(head: str) -> list[str] | None:
-    """Return the columns of the first record, at least up to the message; None without a record."""
+    """Return the columns of the first record in `head`, the beginning of a log.
+
+    They are complete at least up to the message.  Returns None without a record.
+    """
     # A hole may have cut off the first ones.
     for match in islice(_STARTS.finditer(head), _MOST_JOINED):
         row = _first(head[match.start() :], _MESSAGE + 1)
@@ -52,7 +55,7 @@ def _begin(head: str) -> list[str] | None:
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield clients' actions in the order of their ends."""
+    """Yield lists of clients' actions in the order of their ends."""
     clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         line = 1
@@ -68,7 +71,10 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 
 def _first(text: str, columns: int = _FEWEST) -> list[str] | None:
-    """Return the first record with at least `columns` columns; None if it has no time."""
+    """Return the first CSV record with at least `columns` columns; None if it has no time.
+
+    Returns None, too, if there is no such record.
+    """
     try:
         for row in csv.reader(io.StringIO(text, newline="\n")):
             if len(row) >= columns:
@@ -80,9 +86,10 @@ def _first(text: str, columns: int = _FEWEST) -> list[str] | None:
 
 
 def _records(blocks: Iterable[str], reading: ReadCounts) -> Iterator[str]:
-    """Yield texts of one or more complete records; a text that a hole cut off ends with HOLE.
+    """Yield texts of one or more complete csvlog records, from the blocks of a file.
 
-    Each text ends where the next record begins and no quote is open.
+    Each text ends where the next record begins and no quote is open.  A text that a hole (a lost
+    part) cut off ends with HOLE.
     """
     held, dropping, first = "", False, 0
     for block in blocks:
@@ -136,7 +143,7 @@ def _cut_off(text: str) -> tuple[str, list[str]]:
 
 
 def _boundary(text: str) -> int:
-    """Return the position after the complete records, where another record begins; 0 for none."""
+    """Return where the last record in `text` begins, after complete ones; 0 if there is none."""
     stop = _last_start(text, len(text))
     for _ in range(_MOST_COUNTS):
         # A statement may contain text that looks like the start of a record.
@@ -147,7 +154,10 @@ def _boundary(text: str) -> int:
 
 
 def _last_start(text: str, stop: int) -> int:
-    """Return the position of the last line before `stop` that looks like a record; 0 for none."""
+    """Return where the last line before position `stop` begins that looks like a new record.
+
+    Returns 0 if there is none after the first line.
+    """
     at = text.rfind("\n", 0, max(stop - 1, 0))
     while at >= 0:
         if _START.match(text, at + 1):
@@ -157,7 +167,10 @@ def _last_start(text: str, stop: int) -> int:
 
 
 def _rows(text: str, where: str, line: int, reading: ReadCounts) -> list[list[str]]:
-    """Return the records of a text; of a damaged text, those that are complete."""
+    """Return the columns of each record in a text; of a damaged text, of the complete records.
+
+    `where` names the file and `line` is the number of the text's first line, for messages.
+    """
     try:
         rows = list(csv.reader(io.StringIO(text, newline="\n")))
         if all(len(row) >= _FEWEST for row in rows):
@@ -168,7 +181,10 @@ def _rows(text: str, where: str, line: int, reading: ReadCounts) -> list[list[st
 
 
 def _mended(text: str, where: str, line: int, reading: ReadCounts) -> list[list[str]]:
-    """Return the complete records of a damaged text, and count the damaged ones."""
+    """Return the columns of each complete record in a damaged text; count the damaged records.
+
+    `where` names the file and `line` is the number of the text's first line, for messages.
+    """
     starts = [match.start() for match in _STARTS.finditer(text)]
     rows: list[list[str]] = []
     if text[: starts[0] if starts else len(text)].strip():

@@ -31,14 +31,17 @@ _WINDOW = 16
 
 
 def fits(head: str) -> bool:
-    """Return whether the first lines are JSON objects with entries; one may be cut off."""
+    """Return whether `head`, the beginning of a log, has JSON lines with PostgreSQL's entries.
+
+    A single line may be cut off.
+    """
     if "\n" not in head:
         return _LONG.match(head) is not None
     return any(_fields(one) or _text(one) for one in _objects(head))
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:
-    """Return the time of the earliest entry in the beginning, in nanoseconds since 1970.
+    """Return the time of the earliest entry in `head`, the beginning of a log, in ns since 1970.
 
     Returns None if no entry there has a time.
     """
@@ -47,7 +50,7 @@ def find_start(head: str, order: ReadRequest) -> int | None:
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield clients' actions in the order of the log."""
+    """Yield lists of clients' actions in the order of the log."""
     reader, whole = _Reader(order), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         for entries in reader.entries(source):
@@ -57,7 +60,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 
 class _Reader:
-    """A reader of entries from JSON objects, for all of the programs that this module reads."""
+    """A reader of PostgreSQL's log entries from JSON lines, as several programs write them."""
 
     def __init__(self, order: ReadRequest) -> None:
         self.clock = StampReader()
@@ -65,7 +68,7 @@ class _Reader:
         self._joiner: Joiner | None = None
 
     def times(self, head: str) -> Iterator[int]:
-        """Yield the times of the entries in the beginning of a log, in nanoseconds since 1970."""
+        """Yield the times of the entries in `head`, a log's beginning, in ns since 1970."""
         for one in _objects(head):
             try:
                 fields = _fields(one)
@@ -77,7 +80,7 @@ class _Reader:
                 continue
 
     def entries(self, source: Input) -> Iterator[list[LogEntry]]:
-        """Yield the entries of a file; read it backwards if its newest entry is first."""
+        """Yield lists of a file's entries; read it backwards if its newest entry is first."""
         head = source.head()
         times = list(self.times(head))
         # Exports of a cluster's logs have the newest line first.
@@ -99,10 +102,10 @@ class _Reader:
             yield self._joiner.finish()
 
     def _joined(self, texts: list[str]) -> Joiner:
-        """Create and keep the Joiner that assembles entries from lines in JSON envelopes.
+        """Create, keep and return the Joiner, which makes entries from log lines in JSON envelopes.
 
-        `texts` are the first lines, from which the prefix is found if the user gave none.  Raises
-        Impossible if no prefix fits.
+        `texts` are the first such lines, from which the prefix is found if the user gave none.
+        Raises Impossible if no prefix fits.
         """
         asked = self._order.prefix
         begin = (
@@ -152,7 +155,7 @@ class _Reader:
         return self._joiner.break_off() if self._joiner is not None else ()
 
     def _enveloped(self, one: Mapping[str, Any]) -> Iterable[LogEntry]:
-        """Return the entries that are complete after one more line in an envelope."""
+        """Add the log line in the JSON envelope `one`; return the entries that are now complete."""
         text = _text(one)
         joiner = self._joiner
         if not text or joiner is None:
@@ -182,9 +185,9 @@ def _objects(head: str) -> Iterator[dict[str, Any]]:
 
 
 def _fields(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return an entry's fields under csvlog's names; None if the object has no such fields.
+    """Return the fields of the log entry in a JSON object, under csvlog's names.
 
-    An object that is only an envelope around a line of text has none.
+    Returns None if it has no such fields, as an object that only has a line of text.
     """
     if "error_severity" in one and "timestamp" in one:
         return _Json(one)
@@ -262,7 +265,7 @@ def _remote(get: Any) -> str:
 
 
 def _text(one: Mapping[str, Any]) -> str:
-    """Return the line of a log in a JSON envelope; "" if there is none."""
+    """Return the log line in the JSON object `one`, which a log collector made; "" if none."""
     inner = one.get("properties")
     if isinstance(inner, dict):
         one = inner
@@ -270,7 +273,7 @@ def _text(one: Mapping[str, Any]) -> str:
 
 
 def _stamp(one: Mapping[str, Any]) -> str | None:
-    """Return the time of a JSON envelope as text; None if it has none that is a date."""
+    """Return the time in the JSON object `one` around a log line, as text; None without a date."""
     for key in _TIMES:
         stamp = one.get(key)
         if isinstance(stamp, str) and stamp[4:5] == "-":

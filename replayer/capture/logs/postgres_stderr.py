@@ -16,7 +16,7 @@ _SECOND = 10**9
 
 
 def fits(head: str) -> bool:
-    """Return whether the beginning of a log has lines with a severity of PostgreSQL."""
+    """Return whether `head`, the beginning of a log, has lines with a severity of PostgreSQL."""
     try:
         return prefix.guessed(head.split("\n")) is not None
     except Impossible:
@@ -25,9 +25,10 @@ def fits(head: str) -> bool:
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:
-    """Return the time of the first entry, in nanoseconds since 1970.
+    """Return the time of the first entry in `head`, the beginning of a log, in ns since 1970.
 
-    Returns None if no prefix fits the lines, or if there is no entry.
+    Returns None if no prefix fits the lines, or if there is no entry.  Raises Impossible if the
+    prefix has no time or does not identify sessions.
     """
     one = _prefix(head, order)
     if one is None:
@@ -41,7 +42,10 @@ def find_start(head: str, order: ReadRequest) -> int | None:
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield clients' actions in the order of their ends."""
+    """Yield lists of clients' actions in the order of their ends.
+
+    Raises Impossible if no prefix of lines is known.
+    """
     clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     one: prefix.Prefix | None = None
     for source in inputs:

@@ -30,13 +30,16 @@ _FEW = 3
 
 
 def fits(head: str) -> bool:
-    """Return whether the beginning of a log has syslog's lines with messages of PostgreSQL."""
+    """Return whether `head`, a log's beginning, has PostgreSQL's messages in lines of syslog."""
     texts = _texts(head)
     return len(texts) > 0 and prefix.guessed(texts, timed=False, known=True) is not None
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
-    """Return the time of the first line with a time, in ns since 1970; None without such a line."""
+    """Return the time of the first line with a time, in ns since 1970; None without such a line.
+
+    `head` is the beginning of a log.
+    """
     clock, yearless = StampReader(), Yearless(None)
     for line in head.split("\n"):
         match = _LINE.match(line)
@@ -49,7 +52,7 @@ def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - l
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield clients' actions in the order of their ends."""
+    """Yield lists of clients' actions in the order of their ends."""
     clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         for entries in _Lines(source, clock, order).entries():
@@ -59,7 +62,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 
 def _texts(head: str) -> list[str]:
-    """Return the lines of the beginning without syslog's prefix; [] if few lines have it."""
+    """Return the lines of `head` without syslog's time, host and program; [] if few have them."""
     lines = head.split("\n")[:_SAMPLES]
     matches = [(match, line) for line in lines if (match := _LINE.match(line)) is not None]
     if len(matches) < min(_FEW, len([line for line in lines if line]) / 2):
@@ -68,7 +71,7 @@ def _texts(head: str) -> list[str]:
 
 
 class _Lines:
-    """A reader of the lines of one file."""
+    """A reader of the entries of one log file that syslog wrote."""
 
     def __init__(self, source: Input, clock: StampReader, order: ReadRequest) -> None:
         head = source.head()
@@ -88,7 +91,7 @@ class _Lines:
         self._yearless = Yearless(written or datetime.now(UTC))
 
     def entries(self) -> Iterator[list[LogEntry]]:
-        """Yield the entries; the parts into which syslog splits a message are joined."""
+        """Yield lists of entries; the parts into which syslog splits a message are joined."""
         for lines in self._source.lines(self._order.advance):
             holed = lines[-1].endswith(HOLE)
             if holed:
@@ -121,6 +124,6 @@ class _Lines:
 
 
 def _character(match: re.Match[str]) -> str:
-    """Return the control character that syslog wrote as an octal number."""
+    """Return the control character of an octal number such as #011; other text stays."""
     code = int(match[1], 8)
     return chr(code) if code < 32 else match[0]

@@ -12,5 +12,5 @@ from replayer.collectors.profile.recording import PerfRecording
 
 
 def begin(scene: CollectorContext) -> PerfRecording:
-    """Start perf; raise Skip with the reason if it is missing or may not record."""
+    """Start perf, and return its recording; raise Skip if it is missing or may not record."""
     return PerfRecording(scene)

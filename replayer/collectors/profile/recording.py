@@ -23,7 +23,10 @@ _FIELDS = "comm,pid,tid,time,event,ip,sym,dso"
 
 
 class PerfRecording:
-    """One process of `perf record` that samples the call chains of all processors."""
+    """One process of `perf record` that samples the call chains of all processors.
+
+    The constructor raises Skip with the reason if perf is missing or may not record.
+    """
 
     def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
@@ -52,7 +55,10 @@ class PerfRecording:
         return cost
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return the stacks of a window; raise ReplayerError if perf recorded nothing usable."""
+        """Return the profile of the window between two instants, in ns of CLOCK_MONOTONIC.
+
+        Raises ReplayerError with the reason if perf recorded nothing usable.
+        """
         bad = self._perf.ended_badly
         try:
             folded = self._folded(begin_ns, end_ns)
@@ -76,7 +82,7 @@ class PerfRecording:
         return WindowRecording(profile=profile, notes=tuple(self._notes(profile, folded)))
 
     def _look(self) -> None:
-        """Note the server's present main process, which a restart changes."""
+        """Note the id of the server's main process, which a restart of the server changes."""
         with contextlib.suppress(ReplayerError, OSError):
             self._servers.update(self._scene.server()[:1])
 

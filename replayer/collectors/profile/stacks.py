@@ -1,4 +1,4 @@
-"""Folded stacks of one window, from the output of `perf script`.
+"""Folded stacks of one measured window, from the output of `perf script`.
 
 A folded stack is a text such as `server;user;postgres;main;read`: class, mode, thread and functions
 from the root to the leaf.
@@ -61,6 +61,7 @@ class FoldedStacks:
     first_ns: int = 0
     """perf's clock at the first sample in the window; 0 if there is none."""
     last_ns: int = 0
+    """perf's clock at the last sample in the window; 0 if there is none."""
     kernel: int = 0
     """The number of samples in the kernel."""
     kernel_named: int = 0
@@ -89,7 +90,7 @@ class _Tree:
             self._parents[pid] = parent
 
     def named(self, pid: int, name: str) -> None:
-        """Record the name of a process from now on."""
+        """Record the present name of a process."""
         self._names[pid] = name
 
     def whose(self, pid: int) -> str:
@@ -119,8 +120,8 @@ def folded(
     """Return folded stacks from the output of `perf script -F comm,pid,tid,time,event,ip,sym,dso`.
 
     The window is from `begin_ns` to `end_ns`, both included, by the clock that perf recorded with.
-    Successive functions of a library whose names perf does not know become one frame, `[library]`
-    or `[unknown]`.
+    `families` decides to which class each process belongs. Successive functions of a library whose
+    names perf does not know become one frame, `[library]` or `[unknown]`.
     """
     whole = FoldedStacks()
     tree = _Tree(families)

@@ -12,5 +12,5 @@ BY_DEFAULT = False
 
 
 def begin(scene: CollectorContext) -> CallRecording:
-    """Start bpftrace; raise Skip with the reason if it is missing or may not count."""
+    """Start bpftrace, and return its recording; raise Skip if it is missing or may not count."""
     return CallRecording(scene)

@@ -45,14 +45,20 @@ _INSTALL = "apt-get install bpftrace, or dnf install bpftrace"
 
 @dataclass(frozen=True)
 class _Edge:
-    """The counts at a mark: (process id, number of the system call) -> calls since the start."""
+    """The counts at a mark: (process id, number of the system call) -> calls since the start.
+
+    A mark is the begin or the end of a measured window; the start is that of bpftrace.
+    """
 
     clock_ns: int
     calls: Counter[tuple[int, int]]
 
 
 class CallRecording:
-    """One process of bpftrace that counts the system calls of all processes."""
+    """One process of bpftrace that counts the system calls of all processes.
+
+    The constructor raises Skip with the reason if bpftrace is not installed or cannot count.
+    """
 
     def __init__(self, scene: CollectorContext) -> None:
         bpftrace = shell.find("bpftrace")
@@ -138,7 +144,10 @@ class CallRecording:
             self._clients.update(self._scene.own())
 
     def _whose(self, made: Mapping[tuple[int, int], int]) -> dict[str, set[int]]:
-        """Return `server`, `client` and `others` -> ids of the processes that made calls."""
+        """Return `server`, `client` and `others` -> ids of their processes in `made`.
+
+        `made` is (process id, number of the system call) -> count.
+        """
         everybody = {pid for pid, _ in made}
         own = self._clients - self._servers - {self._program.process.pid}
         return {
@@ -156,7 +165,7 @@ class CallRecording:
         return kinds
 
     def _at(self, clock_ns: int) -> _Edge:
-        """Return the counts at a mark; raise ReplayerError if bpftrace did not print them."""
+        """Return the counts at the mark `clock_ns`; raise ReplayerError if they are missing."""
         near = [one for one in self._written() if 0 <= one.clock_ns - clock_ns <= _SLACK_NS]
         if not near and self._early_end:
             raise ReplayerError(f"bpftrace {self._early_end}: {self._last_words()}")

@@ -71,6 +71,7 @@ class _Moment(NamedTuple):
 
     clock_ns: int
     whose: str
+    """`server` or `replayer`, to which the threads belong."""
     looks: Mapping[int, _Seen]
     """Number of a thread -> its state; the number is unique, as the kernel reuses thread ids."""
     words: Mapping[_Word, int]
@@ -158,12 +159,12 @@ def _of(moment: _Moment, numbers: Iterable[int]) -> list[_Seen]:
 
 
 def begin(scene: CollectorContext) -> "Waits":
-    """Return a recording that begins to sample at the first mark."""
+    """Return a recording that begins to sample waits at the first mark."""
     return Waits(scene)
 
 
 class Waits:
-    """The recording: a thread that samples, and the sums of its samples between two marks."""
+    """The recording: a thread that samples waits, and the sums of its samples between two marks."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self._clock = scene.clock
@@ -187,7 +188,7 @@ class Waits:
             self._untraced = str(error)
 
     def mark(self, clock_ns: int) -> None:
-        """Make the thread sample at once; the first mark starts the thread."""
+        """Make the thread take a sample now; the first mark starts the thread."""
         self._marks.append(clock_ns)
         self._quotas.append({whose: self._quota(whose) for whose in ("server", "replayer")})
         self._own.look_again()
@@ -330,7 +331,7 @@ class Waits:
             self._sums.setdefault((place, moment.whose), _Sum()).add(before, moment)
 
     def _marked(self, clock_ns: int) -> int:
-        """Return the number of marks until `clock_ns`."""
+        """Return the number of marks at or before `clock_ns`."""
         return sum(mark <= clock_ns for mark in self._marks)
 
     def _moment(self) -> _Moment:
@@ -407,7 +408,7 @@ class _Crew:
         return seen
 
     def close(self) -> None:
-        """Close all files."""
+        """Close the open files of all sampled threads, and forget these threads."""
         self.take({})
 
     def _forget(self, tid: int) -> None:

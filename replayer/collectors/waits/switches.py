@@ -49,7 +49,7 @@ So the traces of an hour are enough, but not too many.
 """
 _DEAD = frozenset("XZ")
 _FEW = 8
-"""With fewer traces it is not known how well a sample predicts the trace after it."""
+"""With fewer traces it is not calculated how well a sample predicts the trace after it."""
 _LINE = re.compile(r"\s*(\d+)\.(\d{9}): +sched:(\w+): (.*)")
 _SWITCH = re.compile(
     r"prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\w)\S* ==> .* next_pid=(\d+) next_prio=|"
@@ -63,14 +63,14 @@ Shares = npt.NDArray[np.float64]
 
 
 class ThreadSwitch(NamedTuple):
-    """A change of a thread's state."""
+    """A change of a thread's state, from a trace of the scheduler."""
 
     clock_ns: int
     tid: int
     state: str
-    """The state from `clock_ns` on: a letter of sleep, or RUNS on a processor or in its queue."""
+    """The state from `clock_ns` on: a letter of sleep, or R on a processor or in its queue."""
     woken: bool
-    """True if the thread slept before; otherwise its state was RUNS."""
+    """True if the thread slept before this change; if not, its state was R."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,9 @@ class ThreadTrace:
     letters: Mapping[int, str]
     """Thread id -> the kernel's letter for its state in the sample just before the trace."""
     watcher: int
+    """The id of the thread that takes the samples and asks for the traces."""
     whose: str
+    """`server` or `replayer`, to which the threads belong."""
 
 
 class Switches:
@@ -185,11 +187,12 @@ def joined(
 ) -> dict[str, float] | None:
     """Return state -> share of the threads' time, the mean of all traces; None if none is usable.
 
-    Each trace is weighted by the time that it stands for. A trace is not usable if it has no event
-    of the sampling thread, which slept and woke up in every trace. `looked` is state -> share in
-    all samples of the window. A sample was taken just before each trace. If the shares in these
-    samples predict the shares in the traces, as with long waits, the mean is adjusted by the
-    difference between `looked` and these samples. This method is known as a control variate.
+    `steps` are the threads' changes of state in the order of time. Each trace is weighted by the
+    time that it stands for. A trace is not usable if it has no event of the sampling thread, which
+    slept and woke up in every trace. `looked` is state -> share in all samples of the window. A
+    sample was taken just before each trace. If the shares in these samples predict the shares in
+    the traces, as with long waits, the mean is adjusted by the difference between `looked` and
+    these samples. This method is known as a control variate.
     """
     by_thread: dict[int, list[ThreadSwitch]] = defaultdict(list)
     for step in steps:
@@ -212,7 +215,10 @@ def joined(
 
 
 def _held(by_thread: Mapping[int, list[ThreadSwitch]], trace: ThreadTrace) -> dict[str, float]:
-    """Return state -> share of the threads' time in a trace."""
+    """Return state -> share of the threads' time in a trace.
+
+    `by_thread` is thread id -> its changes of state in the order of time.
+    """
     sums: dict[str, float] = defaultdict(float)
     for tid, letter in trace.letters.items():
         for state, nanoseconds in _spans(_of(by_thread.get(tid, []), trace), trace, letter):

@@ -68,7 +68,7 @@ class OpenGuest(Protocol):
     """The database library after it has opened its data; it makes sessions."""
 
     def connect(self) -> GuestSession:
-        """Return a new session."""
+        """Return a new session on the opened data."""
         ...
 
     def close(self) -> None:
@@ -97,7 +97,10 @@ class Guest(Protocol):
 
     @abstractmethod
     def open(self, data: Path, settings: Mapping[str, str]) -> OpenGuest:
-        """Open the data in that folder, or make it; raise the library's error."""
+        """Open the data in the folder `data`, or make it; raise the library's error if that fails.
+
+        `settings` are the library's settings for all sessions.
+        """
 
 
 FACE = Guest
@@ -107,6 +110,6 @@ def load(name: str) -> Guest:
     """Return the guest (an engine that is a library) of that name.
 
     The guest's module is imported, but not the database library: `Guest.load` does that.  Raises
-    NotFound or Impossible as `registry.plugin` does.
+    NotFound if there is no such guest, Impossible if its module lacks a member.
     """
     return cast("Guest", registry.plugin(KIND, name))

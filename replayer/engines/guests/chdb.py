@@ -45,12 +45,12 @@ def load() -> None:
 
 
 def open(data: Path, settings: Mapping[str, str]) -> OpenGuest:  # noqa: A001 - as the face names it
-    """Open the data in a subfolder of `data`; each session begins with these settings."""
+    """Open or make data in a subfolder of `data`; sessions begin with these settings."""
     return _Folder(str(data / _FOLDER), settings)
 
 
 class _Folder:
-    """The open folder with the data; one connection stays open and keeps the folder open."""
+    """The opened data of the library; one connection stays open, so that the data stay open."""
 
     def __init__(self, path: str, settings: Mapping[str, str]) -> None:
         self._path = path
@@ -65,7 +65,7 @@ class _Folder:
         return session
 
     def close(self) -> None:
-        """Close the folder."""
+        """Close the connection that kept the data open, so that the library closes them."""
         self._first.close()
 
 

@@ -41,7 +41,7 @@ def load() -> None:
 
 
 def open(data: Path, settings: Mapping[str, str]) -> OpenGuest:  # noqa: A001 - as the face names it
-    """Open the database file in `data` with these settings."""
+    """Open the database file in the folder `data`, or make it, with these settings."""
     return _File(lazy_import.load("duckdb").connect(str(data / _FILE), config=dict(settings)))
 
 
@@ -72,11 +72,11 @@ class _Session:
         return GuestRows(columns, [[show_cell(cell) for cell in row] for row in rows])
 
     def interrupt(self) -> None:
-        """Ask the statement to end."""
+        """Ask the statement that the session executes in another thread to end."""
         self._connection.interrupt()
 
     def close(self) -> None:
-        """Close the connection, which rolls back."""
+        """Close the connection; a transaction that is open is rolled back."""
         self._connection.close()
 
 

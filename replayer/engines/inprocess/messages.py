@@ -19,7 +19,7 @@ _LENGTH = struct.Struct(">I")
 _FIELD = struct.Struct(">IhIhih")
 _PROTOCOL, _CANCEL, _TLS, _GSS = 3 << 16, 80877102, 80877103, 80877104
 _LONGEST = 64 << 20
-"""The longest message that is read: a statement."""
+"""Most bytes of a message, which is a statement; a longer one is refused."""
 _BATCH = 1 << 16
 READY = b"Z\0\0\0\5I"
 EMPTY = b"I\0\0\0\4"
@@ -35,7 +35,7 @@ _PARAMETERS = {
 
 
 class ProtocolError(Exception):
-    """The client does not speak the protocol."""
+    """The error for a client that does not speak PostgreSQL's protocol."""
 
 
 class Cancel(NamedTuple):
@@ -48,7 +48,8 @@ class Cancel(NamedTuple):
 def begin(end: socket.socket) -> Cancel | None:
     """Read a client's first message; return it if it is a request to cancel, None for a login.
 
-    Raises ProtocolError, and EOFError if the client has gone.
+    `end` is the server's socket to the client.  Raises ProtocolError for an invalid message, and
+    EOFError if the client has gone.
     """
     while True:
         (length,) = _LENGTH.unpack(_read(end, 4))
@@ -67,7 +68,10 @@ def begin(end: socket.socket) -> Cancel | None:
 
 
 def greet(session: int, secret: int) -> bytes:
-    """Return the answer to a login; any process that can reach the socket needs no password."""
+    """Return the bytes that answer a login, which needs no password.
+
+    `session` is the session's number; a request to cancel must have that number and `secret`.
+    """
     parts = [_message(b"R", bytes(4))]
     for name, value in _PARAMETERS.items():
         parts.append(_message(b"S", f"{name}\0{value}\0".encode()))
@@ -78,7 +82,8 @@ def greet(session: int, secret: int) -> bytes:
 def queries(end: socket.socket) -> Iterator[str]:
     """Yield the text of each query until the client ends the session or is gone.
 
-    Raises ProtocolError for a message other than a simple query.
+    `end` is the server's socket to the client.  Raises ProtocolError for a message that is no
+    simple query.
     """
     while True:
         try:
@@ -97,7 +102,7 @@ def queries(end: socket.socket) -> Iterator[str]:
 
 
 def refuse(code: str, text: str, *, severity: str = "ERROR") -> bytes:
-    """Return the message ErrorResponse; `code` is its SQLSTATE."""
+    """Return the bytes of the message ErrorResponse; `code` is its SQLSTATE."""
     fields = f"S{severity}\0V{severity}\0C{code}\0M{text}\0\0"
     return _message(b"E", fields.encode("utf-8", "replace"))
 

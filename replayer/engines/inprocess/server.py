@@ -171,7 +171,7 @@ class _Server:
         self._threads: list[threading.Thread] = []
 
     def take(self, end: socket.socket) -> None:
-        """Serve a client in a new thread."""
+        """Serve the client at the other end of the socket `end`, in a new thread."""
         thread = threading.Thread(target=self._serve, args=(end,), daemon=True)
         self._threads = [one for one in self._threads if one.is_alive()]
         self._threads.append(thread)

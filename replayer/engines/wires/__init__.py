@@ -43,12 +43,15 @@ class DumpLoader(NamedTuple):
 
 
 class Wire(Protocol):
-    """The interface of a wire's module, with a default for each member that may be left out."""
+    """The interface of a wire's module, with a default for each member that may be left out.
+
+    A wire is the protocol of a client with a server, and the driver for it.
+    """
 
     SCHEME: str
-    """The scheme of its URLs for SQLAlchemy, such as postgresql+psycopg."""
+    """The scheme of the wire's URLs for SQLAlchemy, such as postgresql+psycopg."""
     DRIVER: str
-    """The name of its driver's module, which has `Error` as every DBAPI module."""
+    """The name of the driver's module, which has `Error` as every DBAPI module."""
     EXTRA: str = ""
     """The extra of the package replayer with the driver; "" if every installation has it."""
     LIMITS: Mapping[str, str] = {}
@@ -65,13 +68,16 @@ class Wire(Protocol):
     If it is "" and SQLAlchemy has no dialect for SCHEME, replayer's PlainDialect is taken.
     """
     LANGUAGE: str = ""
-    """The language of the captures that can be replayed on it; "" for none."""
+    """The SQL dialect of captures that can be replayed over the wire; "" for none."""
     ANY_DATABASE: bool = False
     """True if a session may use every database of its server, and the URL names only the first."""
 
     @abstractmethod
     def open_connection(self, arguments: Mapping[str, Any]) -> Any:
-        """Return a DBAPI connection; the attempt ends after some seconds."""
+        """Return a DBAPI connection; an attempt to connect is given up after some seconds.
+
+        `arguments` are the keyword arguments of the driver's `connect`.
+        """
 
     @abstractmethod
     def get_process(self, connection: Any) -> int:
@@ -89,7 +95,7 @@ class Wire(Protocol):
     def ping(self, connection: Any, seconds: float) -> bool:
         """Send an empty request on an idle connection; return whether it was answered in time.
 
-        Any exception means no.
+        The answer must come within `seconds`.  The caller takes any exception as no answer.
         """
 
     def secure(self, query: Mapping[str, Any], host: str | None) -> dict[str, str]:  # noqa: ARG002
@@ -115,9 +121,10 @@ class Wire(Protocol):
         """
 
     def make_conninfo(self, arguments: Mapping[str, Any], login: SessionLogin) -> str:
-        """Return a text from which `load_attempts` connects, as the captured session `login` did.
+        """Return a text with all that an attempt to connect needs, for the wire's own use.
 
-        `arguments` are those of `open_connection`.
+        `login` has the properties of the captured session that the new session gets.  `arguments`
+        are those of `open_connection`.
         """
 
     def encode_query(self, text: str) -> bytes:
@@ -156,7 +163,10 @@ class Wire(Protocol):
         """
 
     def make_loader(self, dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader | None:
-        """Return the program that loads a dump into this database; None if no program can."""
+        """Return the command that loads a dump of this form; None if no program can.
+
+        `arguments` are those of `open_connection`: they name the database that gets the dump.
+        """
 
 
 FACE = Wire
@@ -177,7 +187,7 @@ def has_own(wire: Wire, member: str) -> bool:
 
 
 def load(name: str) -> Wire:
-    """Return the wire (driver and protocol) of that name, which is the name of its module here."""
+    """Return the wire (driver and protocol) of that name: that of its module in engines/wires."""
     return cast("Wire", registry.plugin(KIND, name))
 
 

@@ -23,7 +23,7 @@ def open_connection(arguments: Mapping[str, Any]) -> Any:
 
 
 def ping(connection: Any, seconds: float) -> bool:
-    """Return whether the server answers an empty query in time.
+    """Return whether the server answers an empty query within `seconds`.
 
     The server answers by itself, without its database library.
     """

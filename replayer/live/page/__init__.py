@@ -7,7 +7,7 @@ from replayer.run.event_stream.events import FIGURES
 
 
 def part(name: str) -> str:
-    """Return the text of a file of this folder."""
+    """Return the text of the file `name` in the folder replayer/live/page, such as live.js."""
     return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -35,7 +35,7 @@ _LONGEST = 20
 
 
 class Scale(NamedTuple):
-    """A unit of time."""
+    """A unit of time: its length in seconds, and its name."""
 
     seconds: float
     name: str
@@ -65,10 +65,10 @@ def parts(result: StepResult) -> Iterator[Part]:
 
 
 def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a text for each kind of request: limits for p50 and p99 of the device's times.
+    """Yield a text for each kind of request: upper limits of p50 and p99 of the device's times.
 
-    `seconds` are the rows of the table that the collector block_latency writes.  Each row has a
-    kind of request and a histogram of its times.
+    `seconds` are the rows of the table that the collector block_latency writes, one for each second
+    and kind of request.  Each row has a histogram of the times of its requests, in microseconds.
     """
     for kind in dict.fromkeys(str(row["kind"]) for row in seconds):
         requests: Counter[int] = Counter()
@@ -86,8 +86,9 @@ def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _bucket_end(requests: Mapping[int, int], share: float) -> int:
     """Return the upper end of the histogram bucket that contains a quantile of the requests.
 
-    `requests` has the lower end of each bucket -> its number of requests.  The upper end of a
-    bucket is twice its lower end.  `share` is the quantile, from 0 to 1.
+    `requests` has the lower end of each bucket, in microseconds -> its number of requests.  The
+    upper end, which is returned, is twice the lower end, and 1 at least.  `share` is the quantile,
+    from 0 to 1.
     """
     left = share * sum(requests.values())
     for low in sorted(requests):
@@ -143,7 +144,7 @@ def _title(account: Account) -> str:
 
 
 def scaled(seconds: float) -> Scale:
-    """Return the largest unit, s to ns, in which that many seconds are 1 or more."""
+    """Return the largest of the units s, ms, µs and ns in which `seconds` is 1 or more; else ns."""
     return next((scale for scale in _SCALES if seconds >= scale.seconds), _SCALES[-1])
 
 
@@ -170,7 +171,10 @@ def _little(account: Account) -> Iterator[str]:
 
 
 def _cpu(account: Account, scale: Scale) -> Iterator[str]:
-    """Yield the CPU time per operation of server and client: total, user mode and kernel."""
+    """Yield the CPU time per operation of server and client: total, user mode and kernel.
+
+    The times are texts in the unit `scale`.
+    """
     for whose, spent in account.cpu.items():
         kernel = sum(seconds for part, seconds in spent.items() if part not in _USER)
         everything, user = sum(spent.values()), sum(spent.values()) - kernel
@@ -179,7 +183,10 @@ def _cpu(account: Account, scale: Scale) -> Iterator[str]:
 
 
 def _kernel(account: Account, scale: Scale) -> Iterator[str]:
-    """Yield the parts of the server's kernel time, longest first; nothing for a single part."""
+    """Yield the parts of the server's kernel time per operation, the longest first.
+
+    The times are texts in the unit `scale`.  Nothing is yielded if there is only one part.
+    """
     spent = account.cpu.get("server", {})
     kernel = {part: seconds for part, seconds in spent.items() if part not in _USER}
     if len(kernel) < 2:
@@ -190,7 +197,10 @@ def _kernel(account: Account, scale: Scale) -> Iterator[str]:
 
 
 def _waits(waits: Mapping[str, float]) -> Iterator[str]:
-    """Yield the longest waits as shares of the sessions' time, then the sum of all other waits."""
+    """Yield the longest waits as shares of the sessions' time, then the sum of all other waits.
+
+    `waits` has the name of a wait event -> its share, from 0 to 1.
+    """
     ordered = sorted(waits.items(), key=lambda item: -item[1])
     for name, share in ordered[:_WAITS]:
         if share >= _LEAST:

@@ -18,7 +18,10 @@ _HEADINGS = ("", "kind", "statements", "time", "share", "mean", "longest", "rows
 
 
 def parts(summary: CaptureSummary, path: Path) -> Iterator[Part]:
-    """Yield the report's parts: the capture, its heaviest statements, and what the file lacks."""
+    """Yield the parts of the report on the capture file at `path`, whose summary is `summary`.
+
+    They are facts, the statements that took most time, and what is missing in the file.
+    """
     yield Section(_title(summary.source), [Facts(_facts(summary, path))], is_main=True)
     yield from _heaviest(summary)
     yield from _missing(summary)
@@ -74,7 +77,10 @@ def _busiest(summary: CaptureSummary) -> str:
 
 
 def _clock(moment_ns: int) -> str:
-    """Return a time in UTC as text; "unknown" if datetime cannot represent it (damaged file)."""
+    """Return a time, in ns since 1970, as text in UTC.
+
+    It is "unknown" if datetime cannot represent the time, as in a damaged file.
+    """
     try:
         moment = datetime.fromtimestamp(moment_ns // 1_000_000_000, UTC)
     except (ValueError, OverflowError, OSError):

@@ -24,7 +24,10 @@ _HEADINGS = (
 
 
 def parts(result: StepResult, run: Run) -> Iterator[Part]:
-    """Yield a step's table of client hosts and sentences on it; nothing without that table."""
+    """Yield a table of the client hosts that took part in a step, and sentences on it.
+
+    Nothing is yielded if the result of the step has no data about client hosts.
+    """
     if not result.tables.get(TABLE):
         return
     if words := client_hosts.bound_words(result, run):
@@ -49,7 +52,10 @@ def sections(sides: Sequence[Side]) -> Iterator[Section]:
 
 
 def _title(result: StepResult) -> str:
-    """Return the table's title: the name of the step's last measured window; "" without rows."""
+    """Return the title of a step's table of client hosts: the name of the last measured window.
+
+    It is "" if the result has no data about client hosts.
+    """
     last, windows = client_hosts.last_window(result)
     many = f", the last of {windows} windows" if windows > 1 else ""
     return f"client hosts: {last[0]['window']}{many}" if last else ""

@@ -27,7 +27,10 @@ def sheet(collector: str, series: Series) -> CollectorColumns | None:
 
 
 def panels(series: Series) -> Iterator[tuple[str, Panel]]:
-    """Yield (collector, panel) for the collectors of a series, in the order of drawing."""
+    """Yield (collector's name, panel) for the collectors of a series, in the order of drawing.
+
+    A panel is a diagram over time.  A collector that defines that it has none is left out.
+    """
     known = {name.partition(".")[0] for name in series.columns} & set(registry.names("collectors"))
     known_panels = [(name, panel) for name in sorted(known) if (panel := _panel(name, series))]
     yield from sorted(known_panels, key=lambda pair: pair[1].order)
@@ -49,7 +52,7 @@ def is_drawn(column: str) -> bool:
 
 
 def is_kernels(column: str) -> bool:
-    """Return whether a column comes from a collector, and not from a step."""
+    """Return whether a column of a series comes from a collector, and not from a step."""
     return column.partition(".")[0] in registry.names("collectors")
 
 

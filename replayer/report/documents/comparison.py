@@ -105,7 +105,7 @@ def _environment(comparison: Comparison) -> Iterator[Part]:
 
 
 def _metrics(comparison: Comparison) -> Iterator[Part]:
-    """Yield a section about metrics: the verdict on each metric of each step, and how to read it.
+    """Yield parts about metrics: the verdict on each metric of each step, and how to read it.
 
     On a page, the sections of steps without a difference are closed until a reader opens them.
     """
@@ -174,7 +174,7 @@ def sentence(comparison: Comparison) -> str:
 
 
 def explained(comparison: Comparison) -> list[str]:
-    """Return the legend of the table of metrics, one text per topic."""
+    """Return the legend of a comparison's table of metrics: texts on the ratio and the verdicts."""
     names = f"{sanitize(comparison.other.name)} / {sanitize(comparison.base.name)}"
     unit = comparison.unit.value
     ratio = (
@@ -208,12 +208,15 @@ def _boots(boots: int) -> str:
 
 
 def values(distinct: Iterable[str]) -> str:
-    """Return the values of a fact on one side as one text; of more than four, the first four."""
+    """Return the different values of a fact on one side as one text.
+
+    Of more than four, the first four are shown, and the number of the others.
+    """
     known = [sanitize(value) for value in distinct]
     return " | ".join(known[:4]) + (f" | … {len(known) - 4} more" if len(known) > 4 else "")
 
 
 def _heading(row: MetricRow) -> str:
-    """Return a step's name, followed by its kind if that differs from the name."""
+    """Return the name of a row's step, followed by the step's kind if that is another word."""
     kind = row.metric.partition(".")[0]
     return sanitize(row.step) if kind == row.step else f"{sanitize(row.step)} ({sanitize(kind)})"

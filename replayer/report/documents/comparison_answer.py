@@ -168,7 +168,7 @@ def _remarks(comparison: Comparison, more: str) -> Iterator[tuple[str, str]]:
     """Yield (label, text) of the remarks; the label is "" if it is the same as the one before.
 
     The labels are `likely`, `where` (the time went), `suspect`, `believe` (doubts) and `next`.
-    `more` is the option that shows all remarks.
+    `more` is the text that follows the number of remarks left out, such as ` (--full)`.
     """
     yield from _needed(comparison)
     several = len({row.step for row in comparison.rows}) > 1

@@ -31,7 +31,10 @@ _SHIFTED = ("shift", "shift_low", "shift_high")
 
 
 def measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:
-    """Yield the headings, then a row for every measurement of every repeat."""
+    """Yield the rows of a CSV on groups of runs: headings, then a row for every measurement.
+
+    There is a row for each repeat of a step, and rows for each client host.
+    """
     yield _RUN
     for side in sides:
         for run in side.runs:

@@ -35,7 +35,7 @@ _COLORS: dict[str, int | str] = {
 
 
 def document(answer: ExperimentAnswer) -> Document:
-    """Return the report of an experiment."""
+    """Return the report of an experiment: its answer, then charts and a table for each metric."""
     headline, *lead = _sentences(answer)
     return Document(
         f"experiment {answer.plan.id}",
@@ -133,9 +133,9 @@ def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
 
 
 def _is_apart(gap: Share) -> bool:
-    """Return whether the interval of a difference excludes 0; True also if there is no interval.
+    """Return whether the interval of `gap`, the relative difference of two sides, excludes 0.
 
-    Single runs have no interval.
+    Returns True also if there is no interval, as for single runs.
     """
     return gap.low is None or gap.high is None or not gap.low <= 0 <= gap.high
 
@@ -180,7 +180,11 @@ def _bounds(share: Share, *, turned: bool) -> str:
 
 
 def _plain(share: Share, value: float, *, turned: bool) -> str:
-    """Return a percentage without its unit and without a plus sign; `turned` reverses its sign."""
+    """Return a relative change as a number of percent, without a plus sign: 0.17 is `17`.
+
+    `value` is the change, and `turned` reverses its sign.  `share` only decides how many decimals
+    there are: one if its interval is narrow.
+    """
     text = _percent(-value if turned else value, digits=_digits(share))
     text = text.removesuffix(" %").removeprefix("+")
     return text.removeprefix("-") if not float(text) else text
@@ -217,12 +221,12 @@ def _percent(share: float, *, digits: int | None = None) -> str:
 
 
 def _size(share: Share) -> str:
-    """Return a relative change in percent, with as many digits as its interval needs."""
+    """Return a relative change as text in percent, with as many digits as its interval needs."""
     return _percent(share.change, digits=_digits(share))
 
 
 def _interval(share: Share) -> str:
-    """Return an interval such as (-19 to -15 %); "" if there is none."""
+    """Return the interval of a relative change as text, such as (-19 to -15 %); "" without one."""
     if share.low is None or share.high is None:
         return ""
     low, high = (_percent(one, digits=_digits(share)) for one in (share.low, share.high))
@@ -266,7 +270,7 @@ def _listed(answer: ExperimentAnswer, metric: str) -> list[Effect]:
     """Return a metric's effects in the order of the table: single factors, then interactions.
 
     All single factors are listed, the largest first.  Of the interactions, those that are proven
-    come first.  At least eight are listed if there are so many; proven ones are never left out.
+    come first.  At most eight interactions are listed, or all proven ones if these are more.
     """
     effects = answer.of_metric(metric)
     mains = [e for e in effects if not e.interaction]
@@ -291,7 +295,7 @@ def _row(answer: ExperimentAnswer, effect: Effect) -> tuple[str, str, str, str, 
 
 
 def _explained(answer: ExperimentAnswer) -> list[str]:
-    """Return the legend: how the effects were measured, and what the numbers mean."""
+    """Return sentences on how the effects were measured, and what the numbers mean."""
     mixed = any(e.aliases for e in answer.effects) or not all(e.sure for e in answer.effects)
     how = (
         f"Measured: {answer.runs} runs, {answer.blocks} blocks of {answer.block_runs} "
@@ -336,7 +340,7 @@ def _data(answer: ExperimentAnswer) -> Iterator[Sequence[object]]:
 
 
 def _effects(answer: ExperimentAnswer, metric: str, listed: Sequence[Effect]) -> Figure:
-    """Return a chart of all listed effects with their intervals, in percent."""
+    """Return a chart of the effects `listed` on a metric, with their intervals, in percent."""
     effects = listed[::-1]
     ends = [100 * end for e in effects for end in (e.share.low or 0.0, e.share.high or 0.0)]
     low, high = min(-_LEAST_PERCENT, *ends), max(_LEAST_PERCENT, *ends)

@@ -23,7 +23,10 @@ _MOSTLY = 0.5
 
 
 def section(why: Why, comparison: Comparison) -> Section:
-    """Return the explanation of one step: a sentence, possible causes, doubts, and all parts."""
+    """Return a section on why a step takes longer or shorter on one side of a comparison.
+
+    It has a sentence, possible causes, doubts, and a table of all parts of the time per operation.
+    """
     row = next(
         row for row in comparison.rows if (row.step, row.metric) == (why.step, why.metrics[0])
     )
@@ -42,7 +45,7 @@ def section(why: Why, comparison: Comparison) -> Section:
 
 
 def summarize(why: Why, comparison: Comparison) -> str:
-    """Return a sentence on where a step's time differs, without the metric and its ratio."""
+    """Return a text on which parts of a step's time per operation differ, and by how much."""
     return sanitize(_account(why, comparison))
 
 
@@ -68,7 +71,7 @@ def doubt(why: Why, comparison: Comparison) -> Iterator[str]:
 
 
 def explained(comparison: Comparison) -> list[str]:
-    """Return the legend of the explanations as a list of one text; [] without explanations."""
+    """Return the legend of a comparison's explanations as a list of one text; [] if it has none."""
     if not any(why.parts for why in comparison.why):
         return []
     base, other = sanitize(comparison.base.name), sanitize(comparison.other.name)
@@ -85,7 +88,10 @@ def explained(comparison: Comparison) -> list[str]:
 
 
 def _rows(why: Why) -> list[list[str]]:
-    """Return a row for the whole time and one for each part, in the columns of the headings."""
+    """Return the rows of a table: one for a step's time per operation, and one for each part of it.
+
+    The columns are name, base, other, difference, interval, p value and change.
+    """
     parts = [part for part in (why.whole, *why.parts) if part is not None]
     unit = _unit(why)
     return [_row(part, unit, is_whole=part is why.whole) for part in parts]
@@ -116,7 +122,7 @@ def _row(part: AccountPart, unit: Scale, *, is_whole: bool) -> list[str]:
 
 
 def _judged(row: MetricRow) -> str:
-    """Return a metric with its ratio and verdict."""
+    """Return a text with a metric's title, its ratio, the ratio's interval and the verdict."""
     verdict = name_verdict(row)
     if row.ratio is None:
         return f"{row.title} {verdict}"
@@ -163,9 +169,10 @@ def _likely(part: AccountPart, why: Why, factor: float, unit: Unit) -> str:
 
 
 def _rest(why: Why) -> str:
-    """Return a remark if the named parts explain less than half of the difference, else "".
+    """Return a remark if the parts proven to have changed explain less than half of a difference.
 
-    It has the parts that are likely to explain the rest, if there are any.
+    It names the parts that are likely to explain the rest, if there are any.  It is "" if those
+    parts explain half or more, or if none of them is proven to explain anything.
     """
     whole = why.whole.shift if why.whole else 0.0
     named = sum(part.shift for part in why.moved if part.part != RESIDUE)
@@ -214,7 +221,7 @@ def _unit(why: Why) -> Scale:
 
 
 def _number(value: float) -> str:
-    """Return a signed difference with two significant digits; digits before the point are kept."""
+    """Return a number as text with its sign and two significant digits, such as +0.12 or +345."""
     return f"{value:+.{_digits(value)}f}"
 
 

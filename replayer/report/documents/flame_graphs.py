@@ -51,7 +51,10 @@ class WatchedFlames(NamedTuple):
 
 
 class StepFlames(NamedTuple):
-    """A step that has accounts (divisions of its time into parts), and the sides that have them."""
+    """A step that has accounts (divisions of its time into parts), and the sides that have them.
+
+    `operation` is the unit of the step's work, such as block or row: times are per operation.
+    """
 
     name: str
     operation: str
@@ -62,7 +65,7 @@ def steps(sides: Sequence[Side]) -> Iterator[StepFlames]:
     """Yield the steps that have accounts (divisions of the time per operation into parts).
 
     Windows of one step may count different operations, such as blocks or rows.  Then only the
-    windows with the most frequent one are used.
+    windows that count the most frequent operation are used.
     """
     for name in step_names(sides):
         watched = [
@@ -90,7 +93,10 @@ def _watched(side: str, results: Sequence[StepResult]) -> WatchedFlames:
 
 
 def accounts(watched: Sequence[StepFlames]) -> Iterator[tuple[str, Figure]]:
-    """Yield (step's name, chart): the parts of a session's time per operation, one bar per side."""
+    """Yield (step's name, chart): the parts of a session's time per operation, one bar per side.
+
+    A step of which fewer than two parts are known has no chart.
+    """
     for step in watched:
         table = parts(step)
         if table is None or len(table[1]) == 1:
@@ -224,10 +230,10 @@ def _differing(
 
 
 def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> dict[str, Any]:
-    """Return frames as columns for the page's script.
+    """Return the frames `drawn` of a call tree as columns for the page's script.
 
-    A value is the frame's time less the time of the frames that are drawn below it.  `parents` are
-    indices of earlier frames; the root has -1.
+    The column `values` has each frame's time per operation, in the unit `scale`, less the time of
+    the frames that it called.  `parents` are indices of earlier frames; the root has -1.
     """
     own = _own(drawn, [one.other / scale.seconds for one in drawn])
     return {
@@ -241,8 +247,8 @@ def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> dict[str, Any]:
 def _own(drawn: Sequence[flame.Drawn], whole: Sequence[float]) -> list[float]:
     """Return the value of each frame without its children, always positive.
 
-    `whole` has the value of each frame of `drawn` with its children.  The values of the frames that
-    it called are subtracted, and the sign is dropped.
+    `whole` has the value of each frame of `drawn` with its children, the frames that it called.
+    Their values are subtracted, and the sign is dropped.
     """
     own = list(whole)
     for one, value in zip(drawn, whole, strict=True):

@@ -1,4 +1,4 @@
-"""The history of metrics: the newest change first, then every metric with its changes."""
+"""The report of a history of metrics: the newest change, then every metric with its changes."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ _CSV = (
 
 
 def document(history: RunHistory) -> Document:
-    """Return the report of a history."""
+    """Return the report of a history of metrics: the newest change, and a section per metric."""
     return Document(
         "history",
         Sentence(_headline(history)),
@@ -88,13 +88,16 @@ def _remarks(history: RunHistory) -> Iterator[str]:
 
 
 def _work(one: MetricHistory) -> str:
-    """Return the workload, its settings, the engine and the machine of a series in one line."""
+    """Return the workload, its settings, engine and machine of a metric's history in one line."""
     words = (one.workload, one.work, one.engine, one.machine and f"on {one.machine}")
     return " · ".join(word for word in words if word)
 
 
 def _size(change: HistoryChange) -> str:
-    """Return a change in percent, with its sign; its two levels if they have no ratio."""
+    """Return a change as text in percent, with its sign.
+
+    If the two levels have no ratio, the text is `from`, the old level, `to`, the new level.
+    """
     if change.share is None:
         return f"from {change.before.median:.4g} to {change.after.median:.4g}"
     return f"{change.share:+.1%}"
@@ -121,7 +124,10 @@ def _now(one: MetricHistory) -> str:
 
 
 def _facts(change: HistoryChange, most: int = _MOST_LISTED) -> list[str]:
-    """Return the facts that changed at the same time, a text each; of many, the first `most`."""
+    """Return a text for each fact that changed at the same time as a metric's level.
+
+    Of more than `most` facts, the first ones are returned, and a text with the number of the rest.
+    """
     words = [_fact(one) for one in change.facts[:most]]
     more = len(change.facts) - most
     return [*words, f"and {more} more facts"] if more > 0 else words
@@ -167,7 +173,11 @@ def _row(one: MetricHistory, change: HistoryChange) -> Sequence[object]:
 
 
 def _course(one: MetricHistory) -> SparkLines:
-    """Return the values as a spark line, from the lowest value to the highest."""
+    """Return a metric's values, in the order of the runs, as a spark line.
+
+    Its lowest bar is the lowest value, and not 0.  The text next to it has the lowest and the
+    highest value.
+    """
     values = [point.value for point in one.points]
     low, high = min(values), max(values)
     # The lowest gets the lowest block, which is not that of 0.
@@ -198,7 +208,10 @@ def _fact(one: Difference) -> str:
 
 
 def _is_work(key: str) -> bool:
-    """Return whether a fact is about the requested work, and not about the server."""
+    """Return whether the fact named `key` is about the requested work, and not about the server.
+
+    The names of the server's facts begin with `engine.`.
+    """
     return not key.startswith("engine.")
 
 
@@ -221,7 +234,11 @@ def _chart(one: MetricHistory) -> Figure:
 
 
 def _levels(one: MetricHistory, times: Sequence[float]) -> Curve:
-    """Return a curve of levels: between two changes, the median of the runs as a line."""
+    """Return a curve of levels: between two changes, a line at the median of the runs' values.
+
+    `times` has the time of each run, in milliseconds since 1970.  The curve is empty if the metric
+    never changed.
+    """
     bounds = [0, *(change.at for change in one.changes), len(times)]
     medians = [one.changes[0].before.median] if one.changes else []
     medians += [change.after.median for change in one.changes]
@@ -234,7 +251,10 @@ def _levels(one: MetricHistory, times: Sequence[float]) -> Curve:
 
 
 def _new_facts(one: MetricHistory) -> list[int]:
-    """Return the index of each point whose fact differs from that of the point before it."""
+    """Return the index of each point at which the fact that the user selected has a new value.
+
+    An example of such a fact is the kernel's release.
+    """
     return [
         number
         for number, (before, point) in enumerate(pairwise(one.points), start=1)
@@ -243,5 +263,5 @@ def _new_facts(one: MetricHistory) -> list[int]:
 
 
 def _milliseconds(when: float) -> float:
-    """Return a time in milliseconds since 1970, cut to whole seconds, for the page's script."""
+    """Return a time, in seconds since 1970, as milliseconds since 1970, cut to whole seconds."""
     return 1000.0 * int(datetime.fromtimestamp(when, UTC).timestamp())

@@ -13,14 +13,15 @@ _LEAST_BEYOND = 10
 
 
 def supported(count: int) -> list[float]:
-    """Return those PERCENTILES that at least ten of `count` observations exceed."""
+    """Return the percentiles to show, such as 99.9, that at least ten of `count` values exceed."""
     return [p for p in PERCENTILES if round(count * (1 - p / 100), 6) >= _LEAST_BEYOND]
 
 
 def of(payloads: Iterable[str]) -> tuple[list[float], list[float]]:
-    """Return percentiles and the milliseconds at each, from the sum of all stored histograms.
+    """Return (percentiles, the latency in milliseconds at each) of the sum of stored histograms.
 
-    Both lists are empty if there are too few operations.
+    `payloads` are HdrHistograms as in a result file.  Both lists are empty if there are too few
+    operations.
     """
     total = stored_histogram.merged(payloads)
     shares = supported(total.get_total_count()) if total is not None else []

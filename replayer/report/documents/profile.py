@@ -134,7 +134,11 @@ def summary(
 
 
 def _wanted(profile: ResourceProfile, growth: float, headroom: float) -> Requirement | None:
-    """Return the requirement that follows from a profile; None if no size follows from it."""
+    """Return the requirement that follows from a profile; None if none does, as without load.
+
+    `growth` is a factor of the load, and `headroom` a share that is added.  Raises Impossible if
+    one of the two is out of range.
+    """
     requirement.check_margin(growth, headroom)
     try:
         return requirement.of(profile, growth=growth, headroom=headroom)
@@ -164,7 +168,7 @@ def _level(profile: ResourceProfile, text: str) -> UsageLevel:
 
 
 def document(one: ProfileSummary) -> Document:
-    """Return the report of a profile."""
+    """Return the report of a profile: the needs of its busiest window, the use of each resource."""
     complete, profile = one.complete, one.profile
     words = f"Confidence: {one.confidence.words}"
     margin = "" if one.wanted is None else margin_words(one.wanted)
@@ -243,9 +247,9 @@ def _headline(one: ProfileSummary) -> str:
 
 
 def _needed(need: Need) -> str:
-    """Return in words what was measured, such as `400 transactions/s`.
+    """Return the measured use of a resource in words, such as `400 transactions/s`.
 
-    The share of work other than the database's (`others`) is subtracted.
+    The use by programs other than the database (`need.others`) is subtracted.
     """
     rate = need.unit == "1/s"
     own = need.measured - need.others
@@ -344,7 +348,10 @@ def _known_minutes(one: ProfileSummary) -> float:
 
 
 def _level_rows(one: ProfileSummary) -> list[list[str]]:
-    """Return a row for each resource: its maximum, and the minutes a day above each of _LEVELS."""
+    """Return a row for each resource: its maximum, and the minutes a day above shares of it.
+
+    The shares are those in _LEVELS, from 25 to 90 percent.
+    """
     rows = []
     for resource in usage.RESOURCES:
         made = usage.level_windows(one.profile, resource)

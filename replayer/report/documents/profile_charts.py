@@ -84,6 +84,7 @@ def _lines(
 ) -> Iterator[Curve]:
     """Yield a line of each resource's means, and one of its largest values if these are higher.
 
+    `names` are the resources.  A point is the time between two of `edges`, in seconds since 1970.
     A point that has only one row of the profile has no separate largest value.
     """
     several = edges[1] - edges[0] > _SEVERAL * profile.source.averaged_seconds
@@ -100,8 +101,8 @@ def _lines(
 def exceedance(profile: ResourceProfile, of: str) -> Iterator[Figure]:
     """Yield a chart of the minutes for which each resource is above each level.
 
-    Nothing is yielded if no resource is known.  `of` follows the word "minutes" in the chart's
-    title, such as `a day`.
+    A level is a percentage of the resource's maximum.  Nothing is yielded if no resource is known.
+    `of` follows the word "minutes" in the chart's title, such as `a day`.
     """
     curves: list[Curve] = []
     for name in _DECIDING:

@@ -142,7 +142,10 @@ def _ends(row: MetricRow) -> tuple[float, float]:
 
 
 def _range(rows: Sequence[MetricRow]) -> tuple[float, float]:
-    """Return the ends of an axis, as logarithms, that shows 1 and most intervals."""
+    """Return the ends of an axis that shows 1 and most of the rows' intervals.
+
+    They are natural logarithms of ratios.
+    """
     lows = sorted(_ends(row)[0] for row in rows)
     highs = sorted(_ends(row)[1] for row in rows)
     cut = len(rows) // 5
@@ -155,7 +158,10 @@ def _range(rows: Sequence[MetricRow]) -> tuple[float, float]:
 
 
 def _ticks(ends: tuple[float, float]) -> list[tuple[float, str]]:
-    """Return (ratio, text) of the axis's ticks; there is always one at 1."""
+    """Return (ratio, text) of the axis's ticks; there is always one at 1.
+
+    `ends` are the ends of the axis, as natural logarithms of ratios.
+    """
     least = _NARROWEST * (ends[1] - ends[0])
     chosen = [0.0]
     for tick in _TICKS:
@@ -194,7 +200,10 @@ def _interval_curve(rows: Sequence[MetricRow], kind: str, titles: dict[_Key, str
 def _marks(
     rows: Sequence[MetricRow], ends: tuple[float, float]
 ) -> list[tuple[bool, MetricRow, str]]:
-    """Return (is right of the axis, row, text) for ratios and interval ends beyond the axis."""
+    """Return (is right of the axis, row, text) for ratios and interval ends beyond the axis.
+
+    `ends` are the ends of the axis, as natural logarithms of ratios.
+    """
     marks = []
     for row in rows:
         own = _logarithm(row.ratio, row)
@@ -214,7 +223,11 @@ def _beyond(
     ends: tuple[float, float],
     titles: dict[_Key, str],
 ) -> Curve:
-    """Return marks at the edges of the axis, each with its value next to it."""
+    """Return a curve of marks at the edges of the axis, each with its text next to it.
+
+    `marks` has (is right of the axis, row, text); `ends` are the ends of the axis, as natural
+    logarithms of ratios; `titles` has (step, metric) -> name on the other axis.
+    """
     room = 0.01 * (ends[1] - ends[0])
     return Curve(
         "beyond the axis",

@@ -53,6 +53,7 @@ def leading(results: Sequence[StepResult]) -> Measurement | None:
     """Return the metric that represents a step: the first one of which more is better.
 
     If there is none, it is the first of which less is better.  Returns None if there is neither.
+    `results` are the step's repeats; only the first one is searched.
     """
     known = [m for m in results[0].measurements if m.better is not Better.NEITHER]
     rates = [m for m in known if m.better is Better.MORE]
@@ -60,8 +61,9 @@ def leading(results: Sequence[StepResult]) -> Measurement | None:
 
 
 def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
-    """Yield (step's name, chart): the metric that `leading` selects, with a point per repeat.
+    """Yield (step's name, chart): a point for each repeat of a step, at its main metric's value.
 
+    The main metric is the first of which more is better, else the first of which less is better.
     Each side has its own colour.  A step of which no side has two points has no chart.
     """
     for name in step_names(sides):
@@ -145,7 +147,10 @@ def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
 
 
 def _payloads(side: Side, name: str, kind: str) -> list[str]:
-    """Return the stored histograms of one kind of operation, of all finished repeats."""
+    """Return the stored latency histograms of one kind of operation in the step `name`.
+
+    They are those of all finished repeats on one side, encoded as in a result file.
+    """
     return [r.latency[kind].payload for _, r in done(side, name) if kind in r.latency]
 
 
@@ -338,7 +343,8 @@ def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
 def _shared(grouped: Sequence[Sequence[StepResult]]) -> str:
     """Return the column to draw for a step: one that its results on every side have; "" if none.
 
-    The step's main metric is preferred, then the step's own columns, then fixed ones of collectors.
+    `grouped` has the results of each side.  The step's main metric is preferred, then the step's
+    own columns, then two fixed columns: the device's bytes read, and the CPU time in user mode.
     """
     known = [
         set().union(*(one.series.columns for one in results if one.series)) for results in grouped
@@ -369,10 +375,10 @@ def _overlaid(
 
 
 def _by_second(results: Sequence[StepResult], column: str) -> tuple[list[int], NDArray[np.float64]]:
-    """Return whole seconds of the window, and an array with a row of values for each result.
+    """Return (seconds of the measured window, array with a row for each result) of one column.
 
-    A missing value is nan.  Windows may differ in length: only seconds for which at least half of
-    the results have a value are kept.
+    A row has a value for each of the seconds, which are whole.  A missing value is nan.  Windows
+    may differ in length: only seconds for which at least half of the results have a value are kept.
     """
     rows = []
     for result in results:

@@ -181,7 +181,7 @@ def _ends(results: Sequence[StepResult]) -> Iterator[Sentence]:
 
 
 def _result(result: StepResult, run: Run) -> Iterator[Part]:
-    """Yield all numbers of one result."""
+    """Yield the parts of a report with all numbers of one result of a step."""
     form = step_layout.of(result)
     for part in form.parts:
         yield from step_layout.parts(part, result)
@@ -287,7 +287,10 @@ def _measurements(
 
 
 def _latencies(result: StepResult) -> Iterator[tuple[str, str | Texts]]:
-    """Yield percentiles of each latency histogram, unless the step has measurements of them."""
+    """Yield (label, percentiles as text) of each kind of latency in a result.
+
+    A kind is left out if its percentiles are among the step's measurements.
+    """
     measured = {step_layout.group(m) for m in result.measurements}
     for kind, latency in result.latency.items():
         if not {kind, "latency", f"{kind}.latency", f"latency.{kind}"} & measured:
@@ -295,7 +298,11 @@ def _latencies(result: StepResult) -> Iterator[tuple[str, str | Texts]]:
 
 
 def _facts(facts: Mapping[str, Fact], step: str) -> Iterator[Part]:
-    """Yield short facts in one line, each long fact on its own, and facts `a.*` in one line."""
+    """Yield the facts of a result of the kind of step `step`, such as walk.
+
+    Short facts are in one line, and each long fact has its own line.  Facts of another kind, such
+    as `a.b` and `a.c`, share the line `a`.  Facts without a value are left out.
+    """
     short: list[str] = []
     items: dict[str, list[str]] = {}
     for key, value in facts.items():
@@ -320,7 +327,10 @@ def _fact(key: str, value: Fact) -> str:
 
 
 def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[Part]:
-    """Yield averages of the collectors over the window, and spark lines of the step's own rates."""
+    """Yield averages of the collectors over the window, and spark lines of the step's own rates.
+
+    Events during the step follow.  `begin` is put before the titles of the averages.
+    """
     series = result.series
     if series is None or not series.seconds:
         return

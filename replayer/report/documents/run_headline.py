@@ -66,7 +66,10 @@ def _results(lines: Sequence[StepSummary]) -> list[str]:
 
 
 def _left_out(count: int) -> list[str]:
-    """Return a sentence on the steps that the headline does not name, if there are any."""
+    """Return a list of one sentence on the steps that a headline does not name.
+
+    `count` is their number; the list is empty if it is 0 or less.
+    """
     if count <= 0:
         return []
     words = "step was" if count == 1 else "steps were"

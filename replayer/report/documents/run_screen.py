@@ -1,8 +1,8 @@
 """A report of a run on one screen, with the answer at the bottom, where a terminal stops.
 
 It has a line for each step: what it did, its result, where its data came from, and whether to
-believe it.  It has another line for each step on where its time went, remarks, and the next
-commands.
+believe it.  It has another line for each step on where its time went.  Remarks and the next
+commands follow.
 """
 
 import contextlib
@@ -122,7 +122,11 @@ def _remarks(one: RunsSummary, run: Run, most: int) -> Part:
 
 
 def _end(run: Run, one: RunsSummary, path: Path | None, left: str) -> Iterator[tuple[str, str]]:
-    """Yield (label, text): the result file, then the commands for details, page, next step."""
+    """Yield (label, text): the result file, then the commands for details, page, next step.
+
+    `left`, a sentence on what replayer left on a server, comes before the next step unless it is
+    "".  `path` is the run's result file; without it there are no commands.
+    """
     where = ""
     if path is not None and path.parent.resolve() != store.folder().resolve():
         where = f" --results {shlex.quote(str(path.parent))}"

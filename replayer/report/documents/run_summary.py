@@ -20,7 +20,10 @@ _EXPLAINED = " · each (name) is explained in docs/reference.md#NAME"
 
 
 def parts(one: RunsSummary, runs: Sequence[Run]) -> Iterator[Part]:
-    """Yield the parts of a summary of these runs."""
+    """Yield the parts of a report on `runs`, whose summary is `one`.
+
+    They are facts, a table of the steps, remarks, and the next command.
+    """
     yield Facts(one.about)
     yield steps(one)
     numbers = range(1, len(one.points) + 1)
@@ -34,9 +37,10 @@ def parts(one: RunsSummary, runs: Sequence[Run]) -> Iterator[Part]:
 
 
 def steps(one: RunsSummary, *, brief: bool = False) -> Part:
-    """Return the table of the steps, with a row for each.
+    """Return a table of the steps in a summary of runs, with a row for each.
 
-    With `brief`, for a medium with little room, rows are shorter and the duration is left out.
+    With `brief`, for a medium with little room, rows are shorter and the duration is left out.  If
+    no step was begun, the result is a sentence.
     """
     if not one.lines:
         return Sentence("no step was begun", Tone.BAD)
@@ -99,9 +103,9 @@ def spent(run: Run) -> Section:
 
 
 def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool = False) -> Section:
-    """Return a section of the remarks with these numbers (from 1), with the text `more` below.
+    """Return a section with the remarks of a summary whose numbers, from 1, are in `numbers`.
 
-    With `brief`, remarks do not repeat the names of their steps.
+    The text `more` is below them.  With `brief`, remarks do not repeat the names of their steps.
     """
     named = any(one.points[number - 1].name for number in numbers)
     title = f"Before you compare{_EXPLAINED if named else ''}"
@@ -112,7 +116,7 @@ def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool 
 def numbered(
     one: RunsSummary, numbers: Iterable[int], *, brief: bool = False
 ) -> list[tuple[int, Sentence]]:
-    """Return (number, remark) for the remarks with these numbers, counted from 1.
+    """Return (number, remark) for the remarks of a summary whose numbers, from 1, are in `numbers`.
 
     With `brief`, a remark does not begin with the names of its steps, because the line of each step
     already has the numbers of its remarks.
@@ -126,9 +130,10 @@ def numbered(
 
 
 def _remark(point: Remark, runs: int, *, brief: bool) -> str:
-    """Return a remark, its anchor in docs/reference.md, and how many of several runs have it.
+    """Return the text of a remark, its anchor in docs/reference.md, and how many runs have it.
 
-    With `brief`, the names of the steps at its beginning are left out.
+    `runs` is the number of all runs; if it is 1, no number is shown.  With `brief`, the names of
+    the steps at its beginning are left out, unless something was not as requested.
     """
     begin = f"{', '.join(point.steps)}: " if brief and not point.loud else ""
     text = point.text.removeprefix(begin) + (f" ({point.name})" if point.name else "")

@@ -43,9 +43,10 @@ def document(
     *,
     for_page: bool = True,
 ) -> Document:
-    """Return the report of groups of runs; `refused` is the reason why there is no comparison.
+    """Return the report of the groups of runs `sides`, or of their comparison `compared`.
 
-    Without `for_page`, it has no charts and shorter tables.
+    `refused` is the reason why there is no comparison.  Without `for_page`, the report has no
+    charts, and its tables are shorter.
     """
     if compared is not None and not for_page:
         return comparison.document(compared)
@@ -87,7 +88,11 @@ def data(sides: Sequence[Side], compared: Comparison | None) -> Iterator[Sequenc
 
 
 def _uncompared(sides: Sequence[Side], refused: str, *, for_page: bool) -> Document:
-    """Return the report of runs without a comparison; a single group has its own headline."""
+    """Return the report of groups of runs without a comparison; a single group has a headline.
+
+    `refused` is the reason why they are not compared; "" if no comparison was requested.
+    Without `for_page`, there are no charts.
+    """
     most, width = _PAGE if for_page else _TEXT
     steps = list(flame_graphs.steps(sides)) if for_page else []
     why_not = [Sentence(f"Not compared: {refused}")] if refused else []
@@ -139,7 +144,10 @@ def _made(sides: Sequence[Side]) -> str:
 
 
 def _summaries(sides: Sequence[Side]) -> Iterator[Part]:
-    """Yield the summary of each of several groups."""
+    """Yield a section with the summary of each group of runs, at most eight.
+
+    A sentence has the number of the groups that are left out.
+    """
     for side in sides[:_MOST_SIDES]:
         if side.runs:
             one = summary.summarise(side.runs)
@@ -152,7 +160,10 @@ def _summaries(sides: Sequence[Side]) -> Iterator[Part]:
 def _functions(
     compared: Comparison, steps: Sequence[StepFlames], shown: Collection[str]
 ) -> Iterator[Part]:
-    """Yield the differences of the CPU profiles, and sentences on steps with too few samples."""
+    """Yield the differences of the CPU profiles, and sentences on steps with too few samples.
+
+    `shown` are the names of the steps that have a difference; of others nothing is yielded.
+    """
     for parts in flame_graphs.differing(compared, steps, shown):
         yield from parts
     yield from (Sentence(words, Tone.QUIET) for words in flame_graphs.too_few(steps, shown))
@@ -268,7 +279,7 @@ def _everything(sides: Sequence[Side]) -> Iterator[Part]:
 
 
 def _runs(sides: Sequence[Side]) -> Section:
-    """Return a table of the runs."""
+    """Return a section with a table of the runs of all sides, at most 200."""
     runs = [(side, run) for side in sides for run in side.runs]
     rows = [
         [

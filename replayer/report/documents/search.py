@@ -23,7 +23,7 @@ _MOST_NAMED = 12
 
 
 def document(answer: SearchAnswer) -> Document:
-    """Return the report of a search."""
+    """Return the report of a search for the first candidate that differs, such as a version."""
     headline, *lead = _sentences(answer)
     measured = [name for name in answer.names if answer.values(name)]
     others = [name for name in answer.names if not answer.values(name)]
@@ -61,7 +61,10 @@ def document(answer: SearchAnswer) -> Document:
 
 
 def _sentences(answer: SearchAnswer) -> Iterator[str]:
-    """Yield the sentences of the answer, the most important one first."""
+    """Yield the sentences of the answer, the most important one first.
+
+    They name the candidate found, or the candidates that are left and the cost to continue.
+    """
     if answer.found is not None:
         yield (
             f"{answer.found} is the first that is {_word(answer)}: {answer.metric} "
@@ -129,7 +132,7 @@ def _word(answer: SearchAnswer) -> str:
 
 
 def _places(answer: SearchAnswer) -> Figure:
-    """Return a chart: the probability of each place of the change, and of no change."""
+    """Return a chart of probabilities: that the change is at each candidate, and that none is."""
     places = {**answer.chances, "no change": answer.no_change}
     chances = [100 * chance for chance in places.values()]
     return Figure(

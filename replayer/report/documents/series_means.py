@@ -33,7 +33,10 @@ def averages(series: Series, collector: str, wanted: Sequence[str] = ()) -> Tabl
 
 
 def mean(series: Series, column: str) -> float | None:
-    """Return a column's average over the measured window; None if no value could be read."""
+    """Return a column's average over the measured window; None if no value could be read.
+
+    Each value is weighted by the length of its interval.  `series` must have the column.
+    """
     inside, lengths = _window(series)
     return _mean(series.columns[column], lengths, inside)
 

@@ -39,7 +39,10 @@ class PastPrediction(NamedTuple):
 
 
 def document(one: Shortlist, rows: int = ROWS) -> Document:
-    """Return the report of a shortlist; a terminal shows at most `rows` machines."""
+    """Return the report of a shortlist: machines of a catalogue, and whether a database fits there.
+
+    A terminal shows at most `rows` machines.
+    """
     margin = f"growth {one.growth:g}, headroom {one.headroom:.0%}"
     words = ("shortlist", " + ".join(one.profiles), margin, ", ".join(one.catalogues))
     return Document(
@@ -132,7 +135,10 @@ def _remarks(one: Shortlist) -> Iterator[str]:
 
 
 def _margins(one: MachineChoice) -> Table:
-    """Return a table with a row for each resource of a machine."""
+    """Return a table with a row for each resource of a machine.
+
+    A row has the verdict, the amount needed, the machine's amount, their ratio, and the reason.
+    """
     rows = [
         (
             each.title,
@@ -153,7 +159,7 @@ def _describe(one: Margin) -> str:
 
 
 def _data(one: Shortlist) -> Iterator[Sequence[object]]:
-    """Yield a row of the CSV for each resource of each machine."""
+    """Yield a row of the CSV for each resource of each machine; the headings are not yielded."""
     for each in one.candidates:
         head = (each.machine, each.disk, each.fit.value, each.known, each.first,
                 *blank(each.multiple, each.price_month), one.currency)  # fmt: skip

@@ -21,7 +21,10 @@ _METRICS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "scan": (("time", "scan.elapsed"),),
     "ranges": (("rate", "ranges.completed"), ("p50", "ranges.service.p50")),
 }
-"""Kind of step -> ((name of a row, metric), ...); others have a row, the leading metric."""
+"""Kind of step -> ((name of a row, metric), ...).
+
+A step of another kind has one row, its first leading metric, or none without such a metric.
+"""
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,10 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def document(one: SideBySide, again: str = "") -> Document:
-    """Return the report; `again` is a note with the command that makes its page, "" for none."""
+    """Return the report of several engines side by side, from its content `one`.
+
+    `again` is a note with the command that makes its page, "" for none.
+    """
     return Document(
         "side by side",
         Sentence(one.headline),

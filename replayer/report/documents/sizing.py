@@ -130,10 +130,8 @@ def place(run: Run) -> tuple[str, str]:
 def behind(verdict: FitVerdict) -> Iterator[str]:
     """Yield sentences that support the verdict: reasons, the limiting resource, a prediction.
 
-    The first reason is left out, because the headline has it.
-
-    The last sentence is about the load that replayer itself could not send in time, if there was
-    any.  Sentences without content are left out.
+    The first reason is left out, because the headline has it.  The last sentence is about the load
+    that replayer itself could not send in time, if there was any.
     """
     yield from verdict.reasons[1:]
     if verdict.first:
@@ -166,7 +164,7 @@ def fitting_size(sizes: Sequence[RecommendedSize], how: str) -> Iterator[Section
 
 
 def margin_words(wanted: Requirement) -> str:
-    """Return the growth and the headroom of a requirement in words."""
+    """Return the growth and the headroom of a requirement, such as `growth 1.5, headroom 30%`."""
     return f"growth {wanted.growth:g}, headroom {wanted.headroom:.0%}"
 
 
@@ -198,7 +196,7 @@ def _requirement(sizing: Sizing, heading: str, *, is_main: bool = False) -> Sect
 
 
 def facts(sizing: Sizing) -> list[tuple[str, str]]:
-    """Return pairs of label and text about the requirement as a whole."""
+    """Return pairs of label and text about the requirement as a whole, as far as it is known."""
     wanted = sizing.requirement
     work = wanted.work
     cost = wanted.cpu_seconds_per_transaction
@@ -246,7 +244,10 @@ def _window(wanted: Requirement) -> str:
 
 
 def _rate(sizing: Sizing) -> str:
-    """Return the required statements a second as a product: measured rate, growth and headroom."""
+    """Return the required statements a second as text, with the factors of growth and headroom.
+
+    For example, `400/s x 1.5 growth x 1.3 headroom = 780/s`.  A factor of 1 is left out.
+    """
     wanted = sizing.requirement
     terms = [f"{show_count(sizing.rate / wanted.factor)}/s"]
     terms += [f"{wanted.growth:g} growth"] if wanted.growth != 1 else []
@@ -309,7 +310,10 @@ def resources(
     rows: Sequence[Sequence[str]],
     notes: Iterable[str],
 ) -> Iterator[Section]:
-    """Yield a section with the table of the resources and `notes`; nothing if there are none."""
+    """Yield a section with a table of the resources, and `notes` below it.
+
+    `rows` are the rows of the table.  Nothing is yielded if the verdict has no resources.
+    """
     if verdict.rows:
         table = Table(headings, rows, numbers=range(3, len(headings)))
         yield Section("Resource by resource", [table, Bullets(list(notes), Tone.QUIET)])
@@ -456,7 +460,7 @@ def straight(
 
 
 def _data(one: SizingSummary) -> Iterator[Sequence[object]]:
-    """Yield the rows of the CSV: one for the total, then one for each resource."""
+    """Yield the rows of the CSV, without headings: one for the total, one for each resource."""
     verdict = one.verdict
     total = (verdict.multiple, verdict.low, verdict.high)
     yield ("total", verdict.fit.value, "1/s", one.sizing.rate, "", *blank(*total),

@@ -44,7 +44,7 @@ def summary(run: Run) -> SpeedSummary | None:
 
 
 def beginning(wanted: CaptureRequirement) -> Iterator[Section]:
-    """Yield the requirement and the plan, to show before the run starts."""
+    """Yield the required speed of replays and the plan with its duration, before the run starts."""
     length = show_duration(wanted.window / wanted.required)
     stages = [f"warm up, then search the highest speed: some 8 replays of up to {length}"]
     if wanted.keys.get("restore"):
@@ -102,7 +102,7 @@ def _curve(one: SpeedSummary) -> Iterator[Section]:
 
 
 def _trials(one: SpeedSummary) -> list[SpeedTrial]:
-    """Return the trials, the slowest first."""
+    """Return the run's trials (replays of the capture at different speeds), the slowest first."""
     return sorted(capture_sizing.trials(one.speed, one.run), key=lambda trial: trial.multiple)
 
 
@@ -187,7 +187,7 @@ def _of(trials: Sequence[SpeedTrial], metric: str, name: str, color: int) -> Cur
 def _marks(one: SpeedSummary, low: float, high: float) -> Iterator[Curve]:
     """Yield vertical lines at the required speed and at the highest sustained one, if any.
 
-    The lines go from `low` to `high` on the vertical axis.
+    The lines go from `low` to `high` on the vertical axis, both in milliseconds.
     """
     yield straight("required", [1.0] * 2, [low, high], color=4, dash=2)
     if one.verdict.multiple is not None:

@@ -13,9 +13,10 @@ _WORDS = 2
 
 
 def sections(sides: Sequence[Side], *, most: int, width: int) -> Iterator[Section]:
-    """Yield the sections of the last run of each side.
+    """Yield the sections that steps define, such as the statements of a replay.
 
-    A table has at most `most` rows, and a text is cut to `width` characters.
+    They are those of the last run of each side.  A table has at most `most` rows, and a text is cut
+    to `width` characters.
     """
     for side in sides:
         for run in side.runs[-1:]:

@@ -29,7 +29,10 @@ _LEAF = re.compile(r"(?P<group>.*?)\.?(?P<leaf>p\d+(?:\.\d+)?|[^.]+)")
 _CLOSE = re.compile(r"^(p\d\d)(\d+)$")
 _PERCENTILES = (50, 95, 99, 99.9)
 UNLIKE_A_STEPS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
-"""Errors of a display whose result file was edited by hand: no schema fixes a table's columns."""
+"""The errors that a step's module `display` raises for a result file that was edited by hand.
+
+No schema fixes the columns of a result's tables.
+"""
 
 
 def of(result: StepResult) -> Form:

@@ -16,9 +16,9 @@ _OTHERS = 0.02
 
 
 def of_result(result: StepResult) -> Iterator[Part]:
-    """Yield sentences on how cold the data was, and where the blocks came from.
+    """Yield sentences on how cold a result's data was, and where the blocks that it read came from.
 
-    A sentence has a bad tone if this is not as requested.
+    If this is not as requested, a sentence with a bad tone follows.
     """
     for kind, words, wrong in (
         (Sentence, _cold_words(result), _not_cold(result)),

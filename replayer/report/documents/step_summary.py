@@ -30,7 +30,10 @@ class Proof:
 
 @dataclass(frozen=True)
 class StepSummary:
-    """The summary of a step: its main figures, as medians if it was repeated, and its proofs."""
+    """The summary of a step: its main figures, as medians if it was repeated, and its proofs.
+
+    `repeats` is the number of its finished repeats; `seconds` is the time that all repeats took.
+    """
 
     name: str
     kind: str
@@ -67,7 +70,10 @@ class Remark:
 
 @dataclass(frozen=True)
 class RunsSummary:
-    """The summary of some runs."""
+    """The summary of some runs: facts, a line for each step, remarks (`points`), and the headline.
+
+    `runs` is the number of runs.
+    """
 
     about: tuple[tuple[str, str], ...]
     """Facts about workload, host and engine: pairs of label and value."""

@@ -58,7 +58,7 @@ examples in parentheses."""
 
 
 def summarise(runs: Sequence[Run]) -> RunsSummary:
-    """Return the summary of some runs, which usually have the same label."""
+    """Return the summary of some runs: facts, a line for each step, remarks and the headline."""
     points = _points(runs)
     groups = by_name(step for run in runs for step in run.steps)
     lines_ = tuple(_line(results, runs, points) for results in groups)
@@ -106,7 +106,10 @@ def reasons_of_end(run: Run) -> list[str]:
 
 
 class _Deviation(NamedTuple):
-    """A step that was not finished, or whose data was not as cold or placed as requested."""
+    """A deviation from what was requested of a step.
+
+    The step was not finished, or its data was not as cold, or not in the place, as requested.
+    """
 
     step: str
     text: str
@@ -119,7 +122,7 @@ class _Deviation(NamedTuple):
 
 
 def _deviations(run: Run) -> Iterator[_Deviation]:
-    """Yield what was not as requested: ends of steps, coldness of data, origins of blocks."""
+    """Yield all that was not as requested in a run: ends of steps, coldness, origins of blocks."""
     for results in by_name(run.steps):
         name, several = sanitize(results[0].name), len(results) > 1
         for (status, reason), same in alike(results, lambda r: (r.status, r.reason)):
@@ -440,7 +443,7 @@ def _remedies(run: Run) -> dict[str, Advice]:
 
 
 def _count(points: dict[Kind, Remark], key: Kind, point: Remark) -> None:
-    """Add a remark; if the key exists, add the steps and one run to the existing remark."""
+    """Add the remark `point`; if `key` exists, add its steps and one run to the remark there."""
     same = points.get(key)
     if same is None:
         points[key] = point

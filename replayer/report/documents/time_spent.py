@@ -65,9 +65,9 @@ def _cores(made: Account) -> str:
 
 
 def _busy(result: StepResult, made: Account) -> str:
-    """Return words in parentheses on what used most of the CPU time: kernel work or a function.
+    """Return words in parentheses on what used much of the CPU time: the kernel or a function.
 
-    It is "" if neither used enough of it.
+    It is "" if neither the kernel nor a single function used enough of it.
     """
     words = [*_kernel(made), *_function(result.profile)]
     return f" ({words[0]})" if words else ""

@@ -28,7 +28,10 @@ def name_verdict(row: MetricRow) -> str:
 
 
 def verdict(row: MetricRow, unit: Unit = Unit.RUN) -> str:
-    """Return a row's verdict in words; if it is uncertain, with the samples needed to decide it."""
+    """Return the verdict on a metric in words; if it is uncertain, with the samples to decide it.
+
+    `unit` is the kind of sample, such as a run.  Returns "" if the metric has no verdict.
+    """
     words = name_verdict(row)
     few = min(len(row.base_values), len(row.other_values))
     possible = row.more is not None and row.more <= MOST_MORE
@@ -44,7 +47,7 @@ def verdict(row: MetricRow, unit: Unit = Unit.RUN) -> str:
 
 
 def judged(row: MetricRow, comparison: Comparison) -> str:
-    """Return a row's verdict in words, with notes that explain it in parentheses."""
+    """Return the verdict on a metric in words, with notes that explain it in parentheses."""
     words = verdict(row, comparison.unit)
     same = f"the same fact as {row.says.partition('.')[2]}" if row.says and row.verdict else ""
     own = f"own interval {_interval(row)}" if row.alone else ""
@@ -53,10 +56,10 @@ def judged(row: MetricRow, comparison: Comparison) -> str:
 
 
 def limits(row: MetricRow) -> str:
-    """Return a row's 95 percent interval in words; an end of 1,000 or more is "over 1,000".
+    """Return the 95 percent interval of a metric's ratio; an end of 1,000 or more is "over 1,000".
 
-    It is "" if the interval excludes 1 although the verdict is unclear, because it would contradict
-    the verdict.  Then `judged` has the interval in its notes instead.
+    It is "" if there is no interval, or if it excludes 1 although the verdict is unclear: it would
+    contradict the verdict.  Then `judged` has the interval in its notes instead.
     """
     return "" if row.alone else _interval(row)
 
@@ -68,7 +71,10 @@ def _interval(row: MetricRow) -> str:
 
 
 def tone_of(row: MetricRow) -> Tone:
-    """Return the tone of a verdict: good or bad only if a difference was shown."""
+    """Return the tone of the verdict on a metric: good or bad only if a difference was shown.
+
+    It is unclear if a difference is likely, and plain for any other verdict.
+    """
     if row.verdict in SHOWN and row.worse is not None:
         return Tone.BAD if row.worse else Tone.GOOD
     return Tone.UNCLEAR if row.verdict in LIKELY else Tone.PLAIN

@@ -18,7 +18,11 @@ _REGULAR = 0.05
 
 
 def column(values: Sequence[float | None] | NDArray[np.float64]) -> dict[str, Any]:
-    """Return values as an encoded column; None and nan are missing values."""
+    """Return values as `{low, step, data}` for a page's script, which needs less room than numbers.
+
+    `data` has a whole number of 16 bits for each value, in base64; value = low + step * number.
+    The number of a missing value (None, nan or infinite) is 65535.
+    """
     numbers = np.array([math.nan if v is None else v for v in values], dtype=np.float64)
     known = np.isfinite(numbers)
     if not known.any():
@@ -32,7 +36,11 @@ def column(values: Sequence[float | None] | NDArray[np.float64]) -> dict[str, An
 
 
 def times(seconds: Sequence[float]) -> dict[str, Any]:
-    """Return times as `{first, every, count}` if equally spaced, else as an encoded column."""
+    """Return times in seconds for a page's script, in a form that needs little room.
+
+    It is `{first, every, count}` if no time is more than 0.05 s from an equal spacing, else
+    `{low, step, data}` with a whole number of 16 bits for each time.
+    """
     n = len(seconds)
     every = (seconds[-1] - seconds[0]) / (n - 1) if n > 1 else 1.0
     first = seconds[0] if n else 0.0
@@ -42,7 +50,10 @@ def times(seconds: Sequence[float]) -> dict[str, Any]:
 
 
 def binned(values: Sequence[float | None], size: int) -> NDArray[np.float64]:
-    """Return the mean of each `size` consecutive values; nan if all of them are missing."""
+    """Return the mean of each `size` consecutive values; nan if all of them are missing.
+
+    A missing value is None, nan or infinite.  The last mean may be of fewer values.
+    """
     numbers = np.array([math.nan if v is None else v for v in values], dtype=np.float64)
     if size == 1:
         return numbers

@@ -50,8 +50,9 @@ def document(
     charts: Sequence[Chart],
     series: Sequence[Any],
 ) -> str:
-    """Return a self-contained HTML page with a title, head and body.
+    """Return a self-contained HTML page.
 
+    `head` is the HTML of the answer at the top, `body` has the HTML of the parts below it.
     `charts` and `series` are the data that the page's script draws.  `body` has an element for each
     chart, made by `figure`.
     """
@@ -130,7 +131,7 @@ def table(
 ) -> str:
     """Return a table as HTML; the columns in `numbers` are aligned to the right.
 
-    `kinds` has the CSS class of each row's last cell; "" if the cell's words decide.  With
+    `kinds` has the CSS class of each row's last cell; "" if the cell's first words decide it.  With
     `is_wordy`, cells are wrapped, and on a narrow page each row is a block.
     """
     right = set(numbers)
@@ -160,7 +161,9 @@ def table(
 def _cell(tag: str, text: str, *, number: bool, kind: str = "", label: str = "") -> str:
     """Return a cell of a table as HTML.
 
-    Its class is `kind`, else that of numbers, of a verdict, or of long text.
+    `tag` is `td` or `th`.  The CSS class is `kind`, else that of numbers (if `number`), of a
+    verdict, or of long text.  `label` is the column's heading, for a narrow page.  With a label,
+    each line of `text` is a line of the cell.
     """
     first = _END.split(text)[0].strip()
     words = _KINDS.get(first) or ("long" if len(text) > _LONG else "")

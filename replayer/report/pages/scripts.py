@@ -46,7 +46,7 @@ def packed(text: str) -> str:
 
 
 def data(value: Any) -> str:
-    """Return a value as JSON, compressed as by `packed`."""
+    """Return a value as JSON that is compressed by gzip and encoded in base64."""
     return packed(json.dumps(value, separators=(",", ":"), allow_nan=False))
 
 

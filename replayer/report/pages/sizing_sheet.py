@@ -53,7 +53,7 @@ th, td { text-align: left; padding: .4mm 2mm .4mm 0; border-bottom: 1px solid #d
 
 
 class SizingSheet(NamedTuple):
-    """The content of the page, for a sizing by a profile or by a capture."""
+    """The content of the printed page on a machine that was sized by a profile or a capture."""
 
     title: str
     source: str

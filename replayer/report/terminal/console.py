@@ -36,7 +36,10 @@ def screen(stream: TextIO | None = None) -> Screen:
 
 
 def text(*renderables: RenderableType, width: int = WIDTH) -> str:
-    """Return renderables as plain text, without blanks at the ends of lines."""
+    """Return renderables of rich as plain text, `width` columns wide.
+
+    There are no blanks at the ends of lines.
+    """
     console = screen(io.StringIO())
     console.width = width
     with console.capture() as captured:
@@ -46,7 +49,7 @@ def text(*renderables: RenderableType, width: int = WIDTH) -> str:
 
 
 def write(*renderables: RenderableType) -> None:
-    """Print renderables on stdout."""
+    """Print renderables of rich on stdout; as plain text if stdout is not a terminal."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         # Characters that the stream cannot encode, e.g. in a label, would end the report.

@@ -24,9 +24,11 @@ _NEW = {
 
 
 def render(listed: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    """Yield a heading and a list of the factors of each scope.
+    """Yield a heading and a list of the factors for each scope: machine, server, table, boot.
 
-    An entry is one of `replayer list`, together with what `factors.describe` returns.
+    `listed` has an entry for each factor, with the keys `name`, `scope`, `about` (its
+    description), `level` (the present one), `levels` (all), `reason` (why it cannot be switched
+    here, "" if it can) and `right` (`root` if only root can switch it).
     """
     for scope, title in _NEW.items():
         chosen = [entry for entry in listed if entry["scope"] == scope]

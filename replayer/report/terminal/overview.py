@@ -18,7 +18,11 @@ _MOST_LINES, _MOST_LINES_NARROW = 45, 60
 def render(
     run: Run, path: Path | None = None, left: str = "", *, lines: bool = True
 ) -> RenderableType:
-    """Return the report of a run on one screen; arguments are as in `run_screen.documents`."""
+    """Return the report of a run on one screen, with as many remarks as there is room for.
+
+    `path` is the run's result file, and `left` a sentence on what replayer left on a server.  With
+    `lines`, the fixed lines of each step that other programs search for are shown, too.
+    """
     screens = run_screen.documents(run, path, left, lines=lines)
     return _OneScreen([terminal_writer.render(screen) for screen in screens])
 

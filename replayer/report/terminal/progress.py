@@ -34,10 +34,10 @@ Clock = Callable[[], float]
 
 
 class ProgressLine(Protocol):
-    """One line of progress; it has the same methods as context.Task."""
+    """The line of one task in a progress display: the work done, the total, and a text."""
 
     def advance(self, done: float) -> None:
-        """Add to the amount of work that is done."""
+        """Add `done` to the work that is done; it is in the unit of the task's total."""
         ...
 
     def update(
@@ -48,7 +48,7 @@ class ProgressLine(Protocol):
 
 
 class Conversation(Protocol):
-    """A context.Progress that is used in a `with`: at its end, no bar is left on the screen."""
+    """A progress display that is used in a `with`: at its end, no bar is left on the screen."""
 
     def __enter__(self) -> Self: ...
 
@@ -57,7 +57,10 @@ class Conversation(Protocol):
     def task(
         self, title: str, total: float | None = None
     ) -> contextlib.AbstractContextManager[ProgressLine]:
-        """Show a line for as long as the `with` block runs."""
+        """Show the progress of one task while the `with` block runs, which gets its line.
+
+        `total` is the amount of its work, in any unit; None if it is not known.
+        """
         ...
 
     def say(self, text: str) -> None:
@@ -73,7 +76,10 @@ class Conversation(Protocol):
 
 
 def conversation(stream: TextIO | None = None, *, clock: Clock = time.monotonic) -> Conversation:
-    """Return bars if the stream is a terminal, else lines; use it in a `with`.  None is stderr."""
+    """Return a progress display for a stream: bars if it is a terminal, else occasional lines.
+
+    Use it in a `with`.  `stream` None is stderr.  `clock` returns seconds.
+    """
     stream = stream or sys.stderr
     terminal = stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return Bars(stream, clock) if terminal else Lines(stream, clock)
@@ -111,7 +117,10 @@ class _SilentTask:
 
 
 class Lines:
-    """Plain lines, for a log: at most one in ten seconds, and one at the end of a longer task."""
+    """A progress display of plain lines, for a log: at most one in ten seconds.
+
+    A task that took two seconds or more has one more line at its end.
+    """
 
     def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
@@ -125,7 +134,10 @@ class Lines:
 
     @contextlib.contextmanager
     def task(self, title: str, total: float | None = None) -> Iterator["_LineTask"]:
-        """Report on one task while the `with` block runs."""
+        """Print lines on one task while the `with` block runs.
+
+        `total` is the amount of its work, in any unit; None if it is not known.
+        """
         task = _LineTask(self, title, total, self._clock)
         yield task
         if task.elapsed >= _WORTH_TELLING:
@@ -142,7 +154,7 @@ class Lines:
         """Print nothing: events are for other programs."""
 
     def maybe(self, line: Callable[[], str]) -> None:
-        """Print a line if ten seconds have passed since the last one."""
+        """Print the text that `line` returns, if ten seconds have passed since the last one."""
         now = self._clock()
         if now >= self.next_line:
             self.next_line = now + _LINE_EVERY
@@ -180,7 +192,10 @@ class _LineTask:
 
 
 class Bars:
-    """Bars on a terminal; a bar disappears with its task, and a longer task prints one line."""
+    """A progress display of bars on a terminal; a bar disappears when its task ends.
+
+    A task that took two seconds or more prints one line at its end.
+    """
 
     def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -212,7 +227,10 @@ class Bars:
 
     @contextlib.contextmanager
     def task(self, title: str, total: float | None = None) -> Iterator["_BarTask"]:
-        """Show a bar while the `with` block runs."""
+        """Show a bar for one task while the `with` block runs.
+
+        `total` is the amount of its work, in any unit; None if it is not known.
+        """
         title, started = sanitize(title), self._clock()
         with contextlib.ExitStack() as stack:
             self._open += 1

@@ -40,9 +40,9 @@ def write(
 ) -> None:
     """Print a list of runs on stdout, and on stderr what is not in the list and why.
 
-    With `every`, failed runs are listed too. With `paths`, the paths of the runs' files follow the
-    list. `metric` is the metric by which the runs are sorted: its value stands before each
-    headline.
+    `where` is the folder of the results. With `every`, failed runs are listed too. With `paths`,
+    the paths of the runs' files follow the list. `metric` is the metric by which the runs are
+    sorted: its value is put before each headline.
     """
     stored = [one for one in entries if isinstance(one, StoredRun)]
     others = [one for one in entries if not isinstance(one, StoredRun)]
@@ -65,7 +65,10 @@ def write(
 
 
 def rows(runs: Sequence[StoredRun], width: int | None, metric: str = "") -> Iterator[str]:
-    """Yield a heading and a line for each run, at most `width` columns wide; None is no limit."""
+    """Yield a heading and a line for each run, at most `width` columns wide; None is no limit.
+
+    `metric` is the name of a metric whose value is put before each headline; "" for none.
+    """
     table = [_HEADINGS, *(_row(run, metric) for run in runs)]
     widths = [_width(table, number) for number in range(len(_HEADINGS))]
     kept = [number for number in range(len(_HEADINGS)) if any(row[number] for row in table[1:])]
@@ -85,10 +88,11 @@ def _cells(text: str) -> int:
 
 
 def _fitting(kept: list[int], widths: list[int], room: int) -> list[int]:
-    """Return those of the columns `kept` that fit into `room`; cut `widths` if they are too wide.
+    """Return the indices of those of the columns `kept` that fit into a line; cut their `widths`.
 
-    The columns of `_CUT_FIRST` are cut first, then the others from the last to the first. The id is
-    never cut.
+    `room` is the width of the line in characters. `widths` is changed in place. The columns of
+    `_CUT_FIRST` are cut first, then the others from the last to the first. The id is never cut.
+    Columns are dropped only if this does not suffice.
     """
     first = {_HEADINGS.index(name): most for name, most in _CUT_FIRST.items()}
     least = [min(width, first.get(number, width)) for number, width in enumerate(widths)]

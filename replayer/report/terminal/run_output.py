@@ -41,7 +41,8 @@ _LONGEST = 1e8
 def seconds(text: str, option: str = "--timeout") -> float:
     """Return a duration from the command line, such as 2h, in seconds.
 
-    Raises Impossible if the text is invalid, or the duration is 0 or more than three years.
+    Raises Impossible, which names `option`, if the duration is 0 or more than three years; it is
+    also raised for an invalid text.
     """
     length = units.duration(text)
     if not 0 < length < _LONGEST:
@@ -86,7 +87,10 @@ class RunOutput:
 
     @contextlib.contextmanager
     def conversation(self, plan: PlannedSteps | None = None) -> Iterator[EventPublisher]:
-        """Start the progress display, report the plan, and yield the publisher of events."""
+        """Show the progress display while the `with` block runs; yield the publisher of events.
+
+        `plan`, the planned steps, is its first event; it is left out if it is None.
+        """
         with self._conversation:
             if plan is not None:
                 self.telling.tell(plan)
@@ -95,9 +99,8 @@ class RunOutput:
     def told(self, run: Run, path: Path | None) -> None:
         """Report the steps of a run that ended since the last call.
 
-        They are reported as events and, with --verbose, also as lines.
-
-        `path` is the run's result file; None if it has none.
+        They are reported as events and, with --verbose, also as lines.  `path` is the run's result
+        file; None if it has none.
         """
         if self._steps is None:
             self._begun(run, path)

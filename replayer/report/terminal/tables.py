@@ -46,7 +46,7 @@ class Flow:
     style: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines."""
+        """Yield the lines, each at most as wide as `options` allow; a longer text is folded."""
         row = ""
         for text in self.texts:
             longer = f"{row}{self.gap}{text}" if row else text
@@ -83,7 +83,10 @@ class WrappedText:
 
 @dataclass(frozen=True)
 class NumberTable:
-    """Rows under headings; columns that do not fit follow below, after the first column."""
+    """A table of rows under headings; columns that do not fit follow in further tables below it.
+
+    Each further table repeats the first column, unless `is_dense`.
+    """
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -147,7 +150,8 @@ class NumberTable:
     def _is_too_wide(self, widths: Sequence[int], room: int, gap: int) -> bool:
         """Return whether some column does not fit, even if only the first column is next to it.
 
-        If the last column holds wrapped sentences, all columns must fit next to each other.
+        `room` is the width of a line, `gap` the space between columns, all in characters.  If the
+        last column holds wrapped sentences, all columns must fit next to each other.
         """
         if self.is_last_folded:
             return sum(widths) + gap * (len(widths) - 1) > room
@@ -165,14 +169,15 @@ class NumberTable:
 
 
 def style_verdict(cell: str) -> str:
-    """Return the style of a cell that begins with a verdict; "" for all others."""
+    """Return rich's style for a cell of a table that begins with a verdict; "" for all others."""
     return _VERDICTS.get(cell.partition(",")[0], "")
 
 
 def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iterator[list[int]]:
     """Split columns into tables that fit into `room`; yield the column indices of each table.
 
-    `gap` is the space between two columns.  With `repeat`, each table begins with the first column.
+    `widths`, `room` and `gap` (the space between two columns) are in characters.  With `repeat`,
+    each table begins with the first column.
     """
     begin = [0] if repeat else []
     chosen: list[int] = []
@@ -188,7 +193,10 @@ def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iter
 
 
 def pairs(items: Iterable[tuple[str, str | Text | Flow]], width: int = 0) -> Table:
-    """Return labels with their values, one pair per line; long values are wrapped."""
+    """Return labels with their values, one pair per line; long values are wrapped.
+
+    `width` is the minimum width of the column of labels, in characters.
+    """
     items = list(items)
     longest = max((cell_len(label) for label, _ in items), default=0)
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=False)
@@ -222,7 +230,7 @@ class Heading:
     title: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the heading."""
+        """Yield the heading, with a line if `options` leave enough room for it."""
         text = Text(self.title, style="bold")
         has_room = text.cell_len + _LEAST_LINE <= options.max_width
         yield Rule(text, align="left", style="dim") if has_room else text
@@ -252,7 +260,10 @@ def whole(text: str, style: str = "") -> Whole:
 
 
 def indented(items: Iterable[tuple[str, str | Text | Flow]]) -> Padding:
-    """Return indented `pairs`; the column of labels has a minimum width, so that values align."""
+    """Return labels with their values, one pair per line, indented.
+
+    The column of labels has a minimum width, so that the values of several such tables align.
+    """
     return Padding(pairs(items, _LABEL), (0, 0, 0, INDENT), expand=False)
 
 
@@ -286,14 +297,14 @@ def _share_cell(row: Sequence[str], classes: int) -> str:
 
 @dataclass(frozen=True)
 class Sparks:
-    """Spark lines: in each line a label, a series as blocks, and a text."""
+    """Spark lines: in each line a label, a series of values as bars, and a text."""
 
     rows: Sequence[tuple[str, Sequence[float | None], str]]
     most: int
-    """The most blocks of a line."""
+    """The most bars (characters) of a line."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines."""
+        """Yield the spark lines, with fewer bars if `options` leave less room."""
         blocks = _PLAIN_BLOCKS if options.ascii_only else _BLOCKS
         longest = max(cell_len(label) for label, _, _ in self.rows)
         used = max(longest, _LABEL) + _GAP if longest else 0
@@ -309,9 +320,10 @@ class Sparks:
 
 
 def spark(values: Sequence[float | None], room: int, blocks: str = _BLOCKS) -> str:
-    """Return values as at most `room` blocks, each the average of several values.
+    """Return values as at most `room` bars, one character each: the average of neighbouring values.
 
-    A block that has no value is a space.
+    `blocks` are the characters from the lowest bar, for 0 and less, to that of the largest average.
+    A bar without a value is a space.
     """
     width = min(room, len(values))
     groups = [

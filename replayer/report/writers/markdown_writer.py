@@ -24,7 +24,7 @@ def page(document: Document) -> str:
 
 
 def show_parts(parts: Iterable[Part]) -> Iterator[str]:
-    """Yield parts as paragraphs; consecutive verbatim lines are one block of code."""
+    """Yield parts as paragraphs of Markdown; consecutive verbatim lines are one block of code."""
     for is_verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
         if is_verbatim:
             yield "\n".join(
@@ -35,7 +35,10 @@ def show_parts(parts: Iterable[Part]) -> Iterator[str]:
 
 
 def _part(part: Part, title: str = "") -> Iterator[str]:
-    """Yield what Markdown shows of a part; `title` replaces the first heading of a table."""
+    """Yield what Markdown shows of a part; a `title` replaces the first heading of a table.
+
+    Nothing is yielded for a part without content, and for charts.
+    """
     match part:
         case Sentence() | Texts():
             yield plain(part.text)
@@ -76,19 +79,19 @@ def _section(section: Section) -> Iterator[str]:
 
 
 def bulleted(texts: Iterable[str]) -> str:
-    """Return the texts as a bulleted list."""
+    """Return the texts as a bulleted list in Markdown."""
     return "\n".join(f"- {plain(text)}" for text in texts)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of rows under headings."""
+    """Return a table in Markdown: rows under headings."""
     lines = [[plain(text) for text in headings], ["---"] * len(headings)]
     lines += [[plain(text) for text in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def plain(words: object) -> str:
-    """Return text with its markup escaped; characters harmless inside words are kept."""
+    """Return text with Markdown's special characters escaped, except those that are harmless."""
     return _SPECIAL.sub(_escaped, sanitize(words))
 
 

@@ -79,7 +79,7 @@ def _every(parts: Iterable[Part]) -> Iterator[Part]:
 
 
 class _PageWriter:
-    """The writer of the parts of one page; `charts` are in the order of the page."""
+    """The writer of the parts of one page; `charts` are in the order in which it writes them."""
 
     def __init__(self, charts: Iterable[Chart]) -> None:
         self._charts = iter(charts)
@@ -121,7 +121,7 @@ class _PageWriter:
 
 
 def _letters(number: int) -> str:
-    """Return a number as letters, for an id in the page: `a` to `z`, then `ba`, `bb`."""
+    """Return a number from 0 as letters, for an id in the page: `a` to `z`, then `ba`, `bb`."""
     first, last = divmod(number, len(ascii_lowercase))
     return (_letters(first) if first else "") + ascii_lowercase[last]
 
@@ -182,7 +182,7 @@ def _class(tone: Tone) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text escaped for HTML; stars written as `*` and `-` become star characters."""
+    """Return text escaped for HTML; `***--` before `3 of 5 stars` becomes star characters."""
     return markup.escaped(_STARS.sub(lambda match: match[0].translate(_DRAWN), text))
 
 

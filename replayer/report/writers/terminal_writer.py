@@ -101,7 +101,10 @@ def _flow(texts: Texts) -> Text | Flow:
 
 
 def render_parts(parts: Iterable[Part]) -> Group:
-    """Return parts of a document that is not complete, without an empty line at the top."""
+    """Return parts of a report as a renderable for a terminal, without a title and an answer.
+
+    There is no empty line at the top.
+    """
     shown = [*show_parts(parts)]
     return Group(*shown[shown[:1] == [""] :])
 

@@ -1,1 +1,1 @@
-"""Checks that run before a workload does: each one tries whether this machine allows a thing."""
+"""Checks before a workload runs: of this machine, of client hosts, and of an engine's SQL."""

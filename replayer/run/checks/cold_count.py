@@ -31,7 +31,7 @@ _READ_SHARE = 0.75
 The other bytes hold no rows: headers, free pages, the top of an index.  They were 1 to 14 % of the
 tables of 98,304 rows of the engines whose proofs are kept."""
 _COLD_TRIES = 3
-"""The most counts that are tried until one reads enough.
+"""The most times that a table's rows are counted, until one count reads enough bytes.
 
 Another program may drop the page cache during a count."""
 _BYPASSED = 0.05
@@ -44,13 +44,16 @@ _TOO_MANY = 4
 """A server's counter above this multiple of the bytes really read does not count blocks."""
 _CLOCK_SECONDS, _CLOCK_SHARE = 0.1, 0.05
 _LATE_TRIES, _LATE_SECONDS, _STILL = 16, 0.3, 5
-"""A server may update its counters a second late: they are read until they no longer change."""
+"""A server may update its counters a second late: so they are read up to 16 times, 0.3 s apart.
+
+The reading ends when five times in turn the number of reads did not change."""
 
 
 class ReadAccounts(NamedTuple):
     """The values of all counters at one time, just before or just after the rows are counted.
 
-    A counter that cannot be read is None.
+    A counter that cannot be read is None. The bytes are those that the server counted as read,
+    that its processes read from devices, that the disks delivered, and that are in the page cache.
     """
 
     clock: float | None

@@ -1,4 +1,4 @@
-"""Checks of each client host, one line for each check, as preflight.py has for this machine."""
+"""Checks of each client host (whose processes are the sessions), one line for each check."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SLOW_TRIP = 0.005
 
 
 def lines(names: Sequence[str], engine: Engine | None, url: str) -> list[PreflightLine]:
-    """Return the check lines of all hosts, in the order of `names`; hosts are checked in parallel.
+    """Check the hosts in parallel; return the lines of all hosts, in the order of `names`.
 
     With an engine, each host also tries to reach the server at `url`. Raises Impossible if the
     server's password has to be looked up on this host, and that fails.
@@ -73,7 +73,8 @@ def _presence(about: HostDescription) -> str:
 def _clock(name: str, there: HostDescription, offset: Offset) -> PreflightLine:
     """Return the line that compares a remote host's two clocks with those of this host.
 
-    The clocks are the monotonic one and the time of day.
+    The clocks are the monotonic one and the time of day. `there` has both clocks of the remote
+    host, and `offset` is the measured difference of the monotonic clocks.
     """
     here = remote_calls.about()
     wall_ns = offset.ns + (there.realtime_ns - there.monotonic_ns)

@@ -21,9 +21,9 @@ _ASKED_BY = {
     "slob/files": "files",
     "slob/procedure": "clock in a procedure",
 }
-"""Verb -> name of the finding that answers the mark in the verb's file.
+"""Verb -> name of the finding (test of a property) for the word UNVERIFIED in its file.
 
-The mark of a verb that is missing here is answered by the trial of that verb."""
+For a verb that is missing here, the trial of the verb (its execution) is the answer."""
 
 
 def answer(

@@ -45,7 +45,7 @@ _TOOLS = {"fio": "fio", "iostat": "sysstat", "hyperfine": "hyperfine"}
 
 
 class Answer(StrEnum):
-    """The degree to which a thing is possible."""
+    """The answer of a check: the degree to which the thing that was tried is possible."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -60,12 +60,16 @@ class PreflightLine(NamedTuple):
     found: str
     todo: str = ""
     needed: bool = False
-    """True if the default workload is impossible without it."""
+    """True if the default workload is impossible without the thing that was tried."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """The subject of the checks: a machine, and the folder on the disk under test."""
+    """The subject of the checks: a machine, and the folder on the disk under test.
+
+    `data_dir` is that folder as the user named it, None for the default one.  `workload` is the
+    name of the workload whose needs are compared with the machine.
+    """
 
     host: Host
     data_dir: Path | None = None
@@ -118,7 +122,7 @@ class Case:
 
 
 def lines(case: Case) -> Iterator[PreflightLine]:
-    """Yield the lines of all checks in the order of this file; make each check when it is due."""
+    """Make all checks in the order of this file, one at a time, and yield the line of each."""
     for ask in _questions():
         yield ask(case)
 
@@ -177,7 +181,7 @@ def data_folder(case: Case) -> PreflightLine:
 
 
 def free_space(case: Case) -> PreflightLine:
-    """Compare free space with what the default workload writes."""
+    """Compare the free space on the data's disk with the space that the workload needs."""
     free = free_bytes(case.here)
     needed = case.tables[0]
     finding = f"{show_size(free)} free, `run {case.workload}` needs about {show_size(needed)}"
@@ -209,7 +213,7 @@ def direct_reads(case: Case) -> PreflightLine:
 
 
 def memory_size(case: Case) -> PreflightLine:
-    """Compare the usable memory with what the workload wants to keep in the page cache."""
+    """Compare the usable memory with the bytes that the workload wants in the page cache."""
     usable, wanted = case.host.usable_memory_bytes(), case.tables[1]
     finding = f"{show_size(usable)} usable, cached sessions of `run {case.workload}` want "
     finding += show_size(wanted)
@@ -275,7 +279,7 @@ def locked_memory(case: Case) -> PreflightLine:
 
 
 def device(case: Case) -> PreflightLine:
-    """Look for the disk below the data in /proc/diskstats."""
+    """Look for the disk below the data, whose reads and writes the kernel counts."""
     name = case.facts.get("device.name")
     if not name:
         advice = machine_warnings.no_device(case.facts)
@@ -290,7 +294,7 @@ def device(case: Case) -> PreflightLine:
 
 
 def read_ahead(case: Case) -> PreflightLine:
-    """Look at the read-ahead of the data's device."""
+    """Report the read-ahead of the data's device; limited if it is large or not known."""
     kb = case.facts.get("device.read_ahead_kb")
     if not isinstance(kb, int):
         return PreflightLine("read-ahead", Answer.LIMITED, "not known")
@@ -330,14 +334,14 @@ def sleep(case: Case) -> PreflightLine:
 
 
 def governor(case: Case) -> PreflightLine:
-    """Look at the CPU frequency governor."""
+    """Report the CPU frequency governor; limited if the clock frequency follows the load."""
     name = case.facts.get("cpu.governor")
     text = str(name) if name else "none here: the processor's clock is not set by this kernel"
     return _warned("CPU governor", text, machine_warnings.governor(case.facts))
 
 
 def swap(case: Case) -> PreflightLine:
-    """Look at swap space and how much of it is used."""
+    """Report the size of swap space and its used part; limited if there is any swap space."""
     total, free = case.host.memory("SwapTotal"), case.host.memory("SwapFree")
     if not total:
         return PreflightLine("swap", Answer.OK, "none")
@@ -348,7 +352,7 @@ def swap(case: Case) -> PreflightLine:
 
 
 def other_load(case: Case) -> PreflightLine:
-    """Watch the load of CPU and device for `case.seconds`."""
+    """Watch the load of CPU and device for `case.seconds`; limited if other work is seen."""
     with Sampler(case.host, case.host.device_of(case.data)) as sampler:
         begin = sampler.mark()
         threading.Event().wait(case.seconds)
@@ -365,25 +369,25 @@ def other_load(case: Case) -> PreflightLine:
 
 
 def transparent_huge_pages(case: Case) -> PreflightLine:
-    """Look at the setting of transparent huge pages."""
+    """Report the setting of transparent huge pages; limited if they are used for all memory."""
     setting = str(case.facts.get("memory.transparent_huge_pages", "not in this kernel"))
     return _warned("THP", setting, machine_warnings.transparent_huge_pages(case.facts))
 
 
 def clock_source(case: Case) -> PreflightLine:
-    """Look at the clock source with which everything is timed."""
+    """Report the clock source with which everything is timed; limited if reading it is slow."""
     source = str(case.facts.get("kernel.clocksource", "not known"))
     return _warned("clock source", source, machine_warnings.slow_clock(case.facts))
 
 
 def virtualisation(case: Case) -> PreflightLine:
-    """Look for a hypervisor."""
+    """Look for a hypervisor; limited if this is a virtual machine."""
     hypervisor = str(case.facts.get("virtualisation", "not known"))
     return _warned("virtual", hypervisor, machine_warnings.virtualised(case.facts))
 
 
 def container(case: Case) -> PreflightLine:
-    """Look for a container around this process."""
+    """Look for a container around this process; limited if there is one."""
     kind = case.facts.get("container")
     if kind in (None, "none"):
         return PreflightLine("container", Answer.OK, "none")

@@ -11,7 +11,11 @@ _STATEMENT = re.compile(r"[|\n\r]+")
 
 
 class TrialOutcome(StrEnum):
-    """The result of one trial, in which one verb (an SQL file of the engine) is executed."""
+    """The result of one trial, in which one verb (an SQL file of the engine) is executed.
+
+    A verb is left out if the engine has no such file for this server. It is not tried if no part of
+    the proof needs it.
+    """
 
     OK = "ok"
     FAILED = "failed"
@@ -20,7 +24,10 @@ class TrialOutcome(StrEnum):
 
 
 class VerbTrial(Noun):
-    """The trial of one verb (an SQL file of the engine): its result, or why it was not executed."""
+    """The trial of one verb (an SQL file of the engine): its result, or why it was not executed.
+
+    `rows` is the number of rows that the verb returned, and `columns` are their names.
+    """
 
     verb: str
     outcome: TrialOutcome
@@ -57,7 +64,12 @@ class MarkAnswer(Noun):
 
 
 class EngineProof(Noun):
-    """Everything that `replayer check --prove` found out on one server."""
+    """Everything that `replayer check --prove` found out about an engine on one server.
+
+    `replayer` is the version of replayer, `version` that of the server. `place` is "started by
+    replayer" or "at a URL". `when` is the day. `rows` is the number of rows of the table on which
+    the verbs (SQL files of the engine) were tried.
+    """
 
     replayer: str
     engine: str

@@ -62,9 +62,9 @@ _RANGES = "ranges by the sort key"
 def prove(server: Server, say: Callable[[str], None], files: Path | None = None) -> EngineProof:
     """Return the proof of a server's engine; remove all tables that were made for the proof.
 
-    `files` is the server's data directory as the user named it, None to look for it.  Raises
-    Impossible if the table persons1 exists already, unless an earlier proof that was killed left
-    it.
+    `say` is called with a few words before each part of the proof.  `files` is the server's data
+    directory as the user named it, None to look for it.  Raises Impossible if the table persons1
+    exists already, unless an earlier proof that was killed left it.
     """
     trials = VerbTrials(Database(server.engine, server.start()))
     try:
@@ -170,8 +170,8 @@ def _ask(trials: VerbTrials, schema: str) -> None:
 def _held(server: Server, trials: VerbTrials) -> Finding:
     """Test the SQL file `holder`, which lists the sessions that hold replayer's lock.
 
-    This check holds the lock, so at least one session must be listed.  The test does not compare
-    that session with its own.  Without such a file the finding is neither proven nor refuted.
+    This check holds the lock, so at least one session must be listed.  The test does not check
+    which one.  Without such a file the finding is neither proven nor refuted.
     """
     if trials.database.engine.named("holder") is None:
         return Finding(name="holder", proven=None, found="the engine has no verb `holder`")
@@ -253,7 +253,10 @@ def _tested(table: TableTrials) -> Finding:
 
 
 def _counted(table: TableTrials, rows: int) -> Finding:
-    """Compare the rows and checksums that the server counts in the table with the expected ones."""
+    """Compare the rows and checksums that the server counts in the table with the expected ones.
+
+    `rows` is the expected number of rows; the checksums follow from the number of doublings.
+    """
     name = f"doubling, {table.layout}"
     counted = table.trials.attempt("table/count")
     table.trials.attempt("table/scan")
@@ -270,7 +273,7 @@ def _counted(table: TableTrials, rows: int) -> Finding:
 
 
 def _hashed(database: Database) -> Finding:
-    """Compare the SHA-256 of all stored rows with that of the expected rows from `list_rows`."""
+    """Compare the SHA-256 of all stored rows with that of the expected rows."""
     stored = [
         (int(row["id"]), str(row["lastname"]))
         for row in database.query(f"SELECT id, lastname FROM {persons.NAME}")  # noqa: S608
@@ -283,7 +286,7 @@ def _hashed(database: Database) -> Finding:
 
 
 def _ranged(table: TableTrials) -> Finding:
-    """Read the table in two ranges; compare each range's sum of ids with that of `list_rows`."""
+    """Read the table in two ranges; compare the sum of ids of each range with the expected one."""
     made = [id_ for id_, _ in list_rows(table.rows)]
     sums = table.read_ranges()
     found = f"two ranges have the sums {' and '.join(f'{one:,}' for one in sums)} of their ids"
@@ -315,7 +318,9 @@ def _flushed(
 ) -> Iterator[Finding]:
     """Flush the table; yield one finding on pages that are still unwritten, and one on its files.
 
-    `began` is the time in nanoseconds (time of day) at which this check began.
+    `schema` is the schema of the server's view of its buffers.  `began` is the time of day in
+    nanoseconds at which this check began.  If the data directory is not known (`place`), neither
+    finding is proven or refuted.
     """
     trials, folder = table.trials, place.folder
     table.vacuum()
@@ -332,7 +337,10 @@ def _flushed(
 
 
 def _clean(server: Server, database: Database, folder: Path) -> Finding:
-    """Test that nothing of the table is dirty, in the server or in the page cache."""
+    """Test that no page of the table is dirty (not on disk yet), in the server or the page cache.
+
+    `folder` is the server's data directory.
+    """
     files = relations.files(database, folder)
     unwritten.sync(files)
     left, again = unwritten.settle(database, files, "", may_flush=server.can_stop)

@@ -16,9 +16,9 @@ _WANTED = TableSet(tables=1, rows=_ROWS, seed=-1)
 """The table of this check: its negative seed marks it, as the seed of a run is never negative."""
 _SECONDS = 0.2
 _OPERATIONS = 20_000
-"""The most operations of the one slice.
+"""The most operations of the one slice (call of the session's procedure on the server).
 
-They take longer than one step of the clock.  They also end the slice if the clock stands still."""
+So many take longer than one step of the clock, and they end if the clock stands still."""
 _MADE_BY = f"replayer {__version__}"
 _CLOCK = "clock in a procedure"
 _MASK = 8_191
@@ -58,7 +58,7 @@ def attempt_all(trials: VerbTrials) -> list[Finding]:
 
 
 def _may_go(row: Row) -> bool:
-    """Return whether the check may go on although this table exists.
+    """Return whether the check may go on although the database has the table that `row` describes.
 
     It may if it does not use a table of that name, or if an earlier, killed check left the table.
     """

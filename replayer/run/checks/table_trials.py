@@ -9,13 +9,13 @@ from replayer.tables.persons import NAME, SEEDS
 FEW = 6_144
 """Rows of the table on which every verb is tried."""
 GROWN = 98_304
-"""Rows of the table whose hash and files are compared."""
+"""Rows to which the table is grown at last; then its hash and its files are compared."""
 CHECKS_OWN = "check --prove"
-"""The compression that is recorded for a table of this check, unlike the table of a run.
+"""The text that is recorded as the compression of this check's table, to recognize that table.
 
-A build step cannot ask for a compression of this name."""
+A build step cannot ask for a compression of this name, so the table of a run never has it."""
 SEGMENT_ROWS = FEW // 2
-"""Rows of one segment: half the table, so that the last doubling makes one segment from another."""
+"""Rows of one segment: half of 6,144, so that the doubling to 6,144 copies a whole segment."""
 _NAME_BYTES = 20.0
 
 
@@ -31,7 +31,7 @@ class TableTrials:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows after the doublings so far."""
+        """Return the number of rows of the table after the doublings so far."""
         return len(SEEDS) << self.doubling
 
     def make(self) -> None:
@@ -70,7 +70,10 @@ class TableTrials:
         self._grow_to(GROWN)
 
     def read_ranges(self) -> list[int]:
-        """Read all rows in two ranges; return the sum of the ids of each."""
+        """Read all rows in two ranges, the first with a third of them; return each sum of ids.
+
+        A range that could not be read is left out.
+        """
         middle = self.rows // 3
         ranges = [(1, middle), (middle + 1, self.rows)]
         rows = [
@@ -145,7 +148,7 @@ class TableTrials:
     def _try_other_compressions(self, names: list[str]) -> None:
         """Try each other compression on the first segment, then set its own compression again.
 
-        `names` are the other compressions. The setting rewrites none of the stored rows.
+        `names` are the other compressions. Setting a compression does not rewrite stored rows.
         """
         for name in (*names, self._compression):
             self.trials.attempt(f"{self.layout}/store_{name}", {"segment": 1})

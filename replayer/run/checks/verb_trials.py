@@ -68,7 +68,7 @@ class VerbTrials:
         return name in self._trials and self._trials[name].outcome is TrialOutcome.FAILED
 
     def all(self, why_not: Mapping[str, str]) -> tuple[VerbTrial, ...]:
-        """Return one trial for each verb of the engine; a verb that was not tried gets a trial too.
+        """Return one trial for each verb (SQL file) of the engine, also for those not executed.
 
         `why_not` maps the beginning of verbs' names to the reason why they were not tried.
         """

@@ -19,7 +19,7 @@ _NAME = re.compile(r"\..+\.events", re.DOTALL)
 _BEGINNING = b'{"event"'
 _OWNER_ONLY = 0o600
 _MOST_BYTES = 256 << 20
-"""Largest size of the file; at a few hundred bytes a second it is reached after a week."""
+"""Largest size of the file in bytes; a few hundred bytes a second reach it after a week."""
 _PIECE = 1 << 20
 
 
@@ -32,7 +32,10 @@ class EventFile:
     """The events file while it is written; leave the `with` block when the run is over."""
 
     def __init__(self, result: Path) -> None:
-        """Make the file next to a result; raise OSError or Impossible if it cannot be made."""
+        """Make the events file in the folder of the result file `result`.
+
+        Raises OSError or Impossible if it cannot be made.
+        """
         path = path_of(result)
         with signals.shield():
             folder = trusted_path.Folder(path.parent)
@@ -66,10 +69,7 @@ class EventFile:
             self._folder.close()
 
     def write(self, data: bytes) -> None:
-        """Append whole lines of events to the file; if it would get too large, drop them.
-
-        The largest size is 256 MiB.
-        """
+        """Append `data`, whole lines of events; drop them if the file would exceed 256 MiB."""
         self._size += len(data)
         if self._size <= _MOST_BYTES:
             os.write(self._fd, data)
@@ -84,7 +84,7 @@ class Follower:
 
     @property
     def there(self) -> bool:
-        """Open the file if it is not open yet, and return whether that succeeded.
+        """Open the events file if it is not open yet, and return whether that succeeded.
 
         It fails if the file does not exist, is not a plain file or may not be read by this user.
         """
@@ -97,11 +97,14 @@ class Follower:
         return self._fd >= 0
 
     def fresh(self) -> bytes:
-        """Return the bytes written since the last call, at most 1 MiB; b"" if there are none."""
+        """Return the bytes added to the file since the last call, at most 1 MiB.
+
+        Returns b"" if there are none, or if the file cannot be opened.
+        """
         return os.read(self._fd, _PIECE) if self.there else b""
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the events file; do nothing if it is not open."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

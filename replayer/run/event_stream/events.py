@@ -30,7 +30,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 _MOST_POINTS = 1200
-"""Points of figures that are kept; beyond that every second one is dropped, old and new alike."""
+"""The most reports of live figures that are kept; beyond that every second one is dropped."""
 _MOST_MARKS = 300
 _MOST_SAID = 100
 _LONGEST_LINE = 4 << 20
@@ -42,7 +42,7 @@ RUNNING, TO_COME = "running", "to come"
 
 
 class FigureKind(NamedTuple):
-    """Title and unit of a live figure."""
+    """Title and unit of a live figure, which is a number that a run reports while it lasts."""
 
     title: str
     unit: str
@@ -180,7 +180,10 @@ class StepEnded(_Event):
 
 
 class TaskBegin(_Event):
-    """The event that a task begins, which will take a while."""
+    """The event that a task begins, a piece of work that is shown with a progress bar.
+
+    `number` identifies the task in later events. `total` is its amount of work, None if unknown.
+    """
 
     event: Literal["task"] = "task"
     number: int
@@ -189,7 +192,10 @@ class TaskBegin(_Event):
 
 
 class TaskProgress(_Event):
-    """The event that a task has made progress, such as rows that were built."""
+    """The event that a task has made progress: `done` of its `total` amount of work, as in rows.
+
+    `note` has the words behind the bar.
+    """
 
     event: Literal["progress"] = "progress"
     number: int
@@ -221,7 +227,7 @@ class MachineActivity(_Event):
 
 
 class ServerMark(_Event):
-    """An action that the server took by itself, such as a checkpoint."""
+    """An action that the server took by itself, such as a checkpoint; `when` is in ISO 8601."""
 
     event: Literal["mark"] = "mark"
     when: str
@@ -230,7 +236,7 @@ class ServerMark(_Event):
 
 
 class MessageEvent(_Event):
-    """A sentence for the people who watch the run."""
+    """The event of a sentence for the people who watch the run."""
 
     event: Literal["say"] = "say"
     text: str
@@ -256,7 +262,7 @@ _ANY: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="eve
 
 
 def tidy(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Return the figures, rounded to six significant digits; inf and NaN become None."""
+    """Return name -> live figure, rounded to six significant digits; inf and NaN become None."""
     return {
         name: float(f"{value:.6g}") if math.isfinite(value) else None
         for name, value in values.items()
@@ -264,7 +270,7 @@ def tidy(values: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def line(event: Event) -> bytes:
-    """Return an event as a line of JSON."""
+    """Return an event as a line of JSON with a line break at its end."""
     # "event" comes first, for people who read the lines.
     keys = event.model_dump(mode="json")
     first = {"event": keys.pop("event"), "at": keys.pop("at")}
@@ -280,7 +286,7 @@ def parsed(text: bytes | str) -> Event | None:
 
 
 def of_keys(keys: Mapping[str, Any]) -> Event:
-    """Return the event with these keys and values; raise ValueError if they make no event."""
+    """Return the event that has the keys and values of `keys`; raise ValueError for others."""
     return _whole(_ANY.validate_python(keys))
 
 
@@ -309,7 +315,7 @@ class StepState(BaseModel):
     repeat: int
     about: str = ""
     expected: float | None = None
-    """Expected seconds."""
+    """Expected seconds; None if not known."""
     source: str = ""
     state: str = TO_COME
     began: str = ""
@@ -364,7 +370,10 @@ class RunSnapshot(BaseModel):
 
 
 class EventReader:
-    """The state of a run, built from its events; the bytes may come in pieces of any size."""
+    """A reader that builds the state of a run from its events, which come as lines of JSON.
+
+    `points` are the live figures so far, thinned out in a long run.
+    """
 
     def __init__(self) -> None:
         self.run: RunState | None = None
@@ -382,7 +391,10 @@ class EventReader:
         self._at = ""
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        """Take the next bytes and yield the complete events; skip lines that are not events."""
+        """Take the next bytes, in pieces of any size; yield the events that are complete by now.
+
+        Lines that are not events are skipped.
+        """
         *lines, rest = (self._rest + data).split(b"\n")
         # A longer line is not an event, and the part of it that follows is not one either.
         self._rest = rest if len(rest) <= _LONGEST_LINE else b""
@@ -478,7 +490,7 @@ class EventReader:
 
 
 def shortened(text: str) -> str:
-    """Return a text, cut to 400 characters if it is longer; another user may have chosen it."""
+    """Return a text, cut to 400 characters if it is longer, because it may be of another user."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

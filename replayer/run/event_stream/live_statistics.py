@@ -27,7 +27,10 @@ _KILOBYTES = {"rkB/s": "device_read_bytes", "wkB/s": "device_write_bytes"}
 
 @contextlib.contextmanager
 def pulse(sampler: Sampler, server: Server | None, progress: Progress) -> Iterator[None]:
-    """Report the activity of machine and server every second until the `with` block ends."""
+    """Report the activity of machine and server every second until the `with` block ends.
+
+    The reports are events, which `progress` sends to the programs that watch the run.
+    """
     ended = threading.Event()
     machine, tail = ActivityMeter(sampler), None if server is None else _tail(server)
 

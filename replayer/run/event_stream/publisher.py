@@ -21,9 +21,9 @@ from replayer.run.event_stream import events
 from replayer.run.event_stream.events import Event
 
 _EVERY = 0.5
-"""Seconds between two events of one task, or two of figures."""
+"""The least seconds between two progress events of one task, or two events of live figures."""
 _WAITING = 2000
-"""Events that may wait in the queue."""
+"""The most events that may wait in the queue; progress and live figures use half of it."""
 _KEPT = 500
 _MOST_NUMBERS = 4
 _PATIENCE = 2.0
@@ -42,7 +42,10 @@ Clock = Callable[[], float]
 
 
 class EventWriter(threading.Thread):
-    """A thread that writes queued events as lines; `write` may block or raise OSError."""
+    """A thread that passes queued events to `write` as lines of bytes.
+
+    `write` may block or raise OSError.
+    """
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         super().__init__(name="replayer-events", daemon=True)
@@ -70,7 +73,7 @@ class EventWriter(threading.Thread):
         self.join(_PATIENCE)
 
     def run(self) -> None:
-        """Write the events of the queue until the end."""
+        """Write the events of the queue until `end` was called and the queue is empty."""
         while (batch := self._next()) is not None:
             # A reader that went away, or a full disk, must not end a measurement.
             with contextlib.suppress(OSError, ValueError):
@@ -85,7 +88,7 @@ class EventWriter(threading.Thread):
 
 
 class EventPublisher:
-    """A Progress that shows its output and also publishes it as events.
+    """A Progress (the output of a run) that also publishes what `conversation` shows, as events.
 
     Call `end` after the last event.
     """
@@ -104,7 +107,7 @@ class EventPublisher:
             outlet.end()
 
     def add(self, write: Callable[[bytes], object]) -> EventWriter:
-        """Pass all later events to `write`, after the earlier ones that were kept.
+        """Pass all later events to `write` as lines of bytes, after at most 500 earlier ones.
 
         Returns the thread that calls `write`.
         """
@@ -134,7 +137,10 @@ class EventPublisher:
 
     @contextlib.contextmanager
     def task(self, title: str, total: float | None = None) -> Iterator["_ToldTask"]:
-        """Show and publish a task for as long as the `with` block runs."""
+        """Show and publish a task until the `with` block ends; yield the task, to report progress.
+
+        `total` is its amount of work, None if it is not known.
+        """
         number, began = next(self._numbers), self._clock()
         whole = None if total is None else float(total)
         self.tell(events.TaskBegin(number=number, title=title, total=whole))
@@ -185,7 +191,7 @@ class _ToldTask:
 
 
 def run_state(run: Run, path: Path | None) -> events.RunState:
-    """Return the event that describes a run as a whole."""
+    """Return the event that describes a run as a whole; `path` is its result file, if any."""
     return events.RunState(
         id=run.id,
         path=str(path or ""),

@@ -8,7 +8,10 @@ from replayer.run.step_plugin import Footprint
 
 
 def of(spec: StepSpec, block_size: int) -> Footprint | None:
-    """Return the estimated sizes of a step's data, on disk and in memory; None if it makes none."""
+    """Return the estimated sizes of a step's data, on disk and in memory; None if it makes none.
+
+    `block_size` is that of the database, in bytes.
+    """
     return step_plugin.load(spec.step).footprint(spec, block_size)
 
 

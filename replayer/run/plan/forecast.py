@@ -1,4 +1,4 @@
-"""The forecast of a run: its steps, their disk, the bytes on it, and the duration.
+"""The forecast of a run: its steps, the disk of their data, the bytes on it, and the duration.
 
 Nothing is started and nothing is written, not even replayer's own folder. A server at a URL is
 asked for the folder of its files.
@@ -30,7 +30,10 @@ _SAID = frozenset({"step", "name", "once", "probe"})
 
 @dataclass(frozen=True)
 class StepForecast:
-    """One step: what it does, how often, what its data takes on disk, how long it takes."""
+    """One step: what it does, how often, what its data takes on disk, how long it takes.
+
+    `times` is the number of its executions in the run.
+    """
 
     name: str
     step: str
@@ -45,7 +48,10 @@ class StepForecast:
 
 @dataclass(frozen=True)
 class Disk:
-    """The disk that the data is or will be on: its folder, device, file system and free bytes."""
+    """The disk that the data is or will be on: its folder, device, file system and free bytes.
+
+    The free bytes are None if they are not known or not limited.
+    """
 
     where: str
     device: str = ""
@@ -55,7 +61,11 @@ class Disk:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The expected steps, disk space and duration of one run, or of one boot in a plan of boots."""
+    """The expected steps, disk space and duration of one run, or of one boot in a plan of boots.
+
+    `repeat` is how often the steps run. `disk_bytes` is of all steps together: data that steps
+    share counts once.
+    """
 
     workload: str
     server: str
@@ -102,9 +112,9 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
 
 
 def expect(asked: Workload, folders: Iterable[Path]) -> Expectation:
-    """Return the expected duration of one run of a workload.
+    """Return the expected duration of one run of a workload, in seconds.
 
-    It follows from the earlier runs in some folders and from the steps' keys.
+    It follows from earlier runs, whose results are in `folders`, and from the steps' keys.
     """
     return _expected(asked, estimates.earlier(folders, asked.name))
 

@@ -28,9 +28,11 @@ def build_request(
 ) -> RunRequest:
     """Return the request of a run.
 
-    `named` is the engine: a name, the URL of a server, or "" for the default. `collectors` names
-    the active collectors that watch the steps; None stands for the default ones. Raises NotFound or
-    Impossible for an engine that does not exist.
+    `named` is the engine: a name, the URL of a server, or "" for the default. `bindir` and
+    `data_dir` are the folders of the server's programs and of its data, None for the default ones.
+    `sizing` is the purpose of a run that sizes a machine, None for any other run. `collectors`
+    names the active collectors that watch the steps; None stands for the default ones. Raises
+    NotFound or Impossible for an engine that does not exist.
     """
     url = named if "://" in named else environment.url(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
@@ -54,9 +56,10 @@ def asker() -> Callable[[str], str] | None:
 
 
 def refuse_idle(workload: Workload, options: str) -> None:
-    """Raise Impossible if the user named client hosts, but no step has work for other hosts.
+    """Raise Impossible if no step of a workload has work that client hosts can do.
 
-    `options` is the option of the command line that named them, for the message.
+    `options` is the option of the command line with which the user named such hosts, for the
+    message.
     """
     if any(map(_uses_client_hosts, workload.steps)):
         return
@@ -70,7 +73,7 @@ def refuse_idle(workload: Workload, options: str) -> None:
 def refuse_loopback(order: RunRequest, elsewhere: Sequence[str]) -> None:
     """Raise Impossible for a loopback address in the URL if other hosts must connect to the server.
 
-    On each of those hosts the address means that host itself, not this one.
+    `elsewhere` has the names of these hosts. On each of them the address means that host itself.
     """
     if order.url is None or not elsewhere:
         return

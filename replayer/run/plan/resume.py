@@ -26,7 +26,11 @@ _MOST_NAMED = 3
 
 
 def workload_of(run: Run) -> Workload:
-    """Return the workload of a run to be resumed; raise Impossible if it cannot be resumed."""
+    """Return the workload of a run to be resumed; raise Impossible if it cannot be resumed.
+
+    That is so for a run that was imported, sized a machine, had several hosts, or was made by
+    another version of replayer.
+    """
     if run.sizing is not None:
         raise Impossible(
             f"{run.id} sized a machine, where each step follows from the last: size it again"
@@ -68,7 +72,10 @@ def missing(run: Run, planned: Iterator[tuple[int, StepSpec]]) -> Iterator[tuple
 
 
 def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
-    """Raise Impossible if this is not the machine of the run, or if it was booted since then."""
+    """Raise Impossible if this is not the machine of the run, or if it was booted since then.
+
+    `host` has the facts of this machine.
+    """
     for key, what in zip(_SAME_HOST, ("the machine", "the boot"), strict=True):
         before, now = run.host.get(key), host.get(key)
         if before != now or now is None:
@@ -81,7 +88,8 @@ def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
 def refuse_other_engine(run: Run, engine: EngineFacts | None) -> None:
     """Raise Impossible if the database is not the one that the run had before it was interrupted.
 
-    Its version, place, settings and data must be the same.
+    Its version, place, settings and data must be the same. `engine` describes the present database,
+    None if the run has none.
     """
     if run.engine is None:
         # It was cut before its server had started: nothing was measured there.

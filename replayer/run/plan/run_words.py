@@ -1,4 +1,4 @@
-"""The words of a command line `replayer run` that stand in plans and variants, and their meaning.
+"""Parse the words of a command line `replayer run` that plans of boots and experiments store.
 
 A command's module is loaded by its name, because this module must not import commands.
 """
@@ -15,14 +15,17 @@ from replayer.run.plan import forecast, workload
 
 
 def parse(words: Sequence[str], command: str = "run") -> argparse.Namespace:
-    """Return the options in the words of a command; words that are wrong end the program."""
+    """Return the options in the words after a command's name; wrong words end the program."""
     parser = argparse.ArgumentParser(prog=f"replayer {command}", allow_abbrev=False)
     registry.load("commands", command).configure(parser)
     return parser.parse_args(words)
 
 
 def workload_of(asked: argparse.Namespace) -> Workload:
-    """Return the workload that the options name; raise the same errors as `replayer run`."""
+    """Return the workload that the options `asked` of `replayer run` name, with its overrides.
+
+    Raises NotFound or Impossible for a workload or a key that does not exist, or for a wrong value.
+    """
     return workload.load(
         asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
     )

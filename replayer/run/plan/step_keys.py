@@ -14,10 +14,10 @@ _BOUNDS = (("ge", "from"), ("gt", "above"), ("le", "to"), ("lt", "below"))
 
 
 def keys(spec: type[StepSpec]) -> Iterator[dict[str, str | None]]:
-    """Yield name, type, default and text of each key that a class Spec adds to its base class.
+    """Yield a dictionary for each key of a step that the class `spec` adds to its base class.
 
-    `text` is the docstring.  `default` includes the bounds; it is None for a key without bounds
-    that must be given.
+    Its entries are `name`, `type`, `default` and `text`, the docstring.  `default` includes the
+    bounds; it is None for a key without bounds that must be given.
     """
     base = spec.__base__
     inherited = base.model_fields if base is not None and issubclass(base, StepSpec) else {}

@@ -28,7 +28,7 @@ from replayer.model import StepSpec, Workload, WorkloadFacts
 from replayer.run import step_plugin
 
 CAPTURE = ".replay"
-"""The suffix of a capture's file; as a workload, a capture has one step, which replays it."""
+"""The suffix of a capture (a converted log); used as a workload, it has one step: its replay."""
 _TOP = ("description", "engines", "repeat", "settings", "step")
 _MOST_REPEATS = 10_000
 _MOST_SHOWN = 100
@@ -42,8 +42,10 @@ def load(
     settings: Sequence[str] = (),
     probe: Mapping[str, Any] | None = None,
 ) -> Workload:
-    """Read a workload by name or path and apply `step.key=value` and `setting=value` overrides.
+    """Read a workload by name or path and apply the user's changes to it.
 
+    `overrides` are texts `step.key=value`, and `settings` are `name=value` of server settings. A
+    `repeat` replaces the number of repeats in the file.
     If the name is that of a capture file (a converted log), the workload is one that replays it.
     `probe` holds options of the command line: they replace the keys of every step that takes all of
     them.
@@ -80,7 +82,7 @@ def load(
 
 
 def server_settings(given: Sequence[str]) -> dict[str, str]:
-    """Return setting -> value from texts `name=value`; raise Impossible for any other text."""
+    """Return server setting -> value from texts `name=value`; raise Impossible for other texts."""
     return dict(_pair(one, "--pg-set") for one in given)
 
 
@@ -173,8 +175,7 @@ def _check_texts(path: Path, tables: Sequence[Mapping[str, Any]]) -> None:
 def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]) -> dict[str, str]:
     """Set each `step.key=value` in the tables of all steps with that name or of that kind.
 
-    Returns table and key -> the override as the user wrote it, for error messages. A table is named
-    by its `id`.
+    Returns `<id of the table>.<key>` -> the override as the user wrote it, for error messages.
     """
     applied = {}
     for given in overrides:

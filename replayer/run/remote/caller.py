@@ -25,7 +25,7 @@ from replayer.servers import remote
 from replayer.servers.remote import Whereabouts
 
 _WAIT = 0.2
-"""Seconds after which a Ctrl-C is passed on at the latest."""
+"""Seconds after which a Ctrl-C is passed on to the other host at the latest."""
 _ASKED_AT_ONCE = 16
 _KINDS = {
     kind.__name__: kind
@@ -119,10 +119,11 @@ def _owns(order: RunRequest, agents: Agents, name: str) -> Whereabouts:
 
 
 def execute_there(order: RunRequest, agents: Agents, progress: Progress) -> Generator[Run]:
-    """Run a request on the host of its database (`order.watched`), as `runner.execute` does here.
+    """Run a request on the host of its database (`order.watched`); yield the Run after each step.
 
-    Yields the same Runs and raises the same errors. If that host is lost, the last Run is
-    `partial`, with the step that was under way, and HostLost is raised.
+    The Run is also yielded at the begin and at the end. If a step fails, its error is raised after
+    the Run that records it. If that host is lost, the last Run is `partial`, with the step that was
+    under way, and HostLost is raised.
     """
     sent = executor.Sent(order_message.written(order), agents.passport() if agents.names else None)
     with agents.run(executor.perform, sent) as running, ProgressReceiver(progress) as shown:

@@ -29,16 +29,16 @@ else:
 
 
 class Asking(Protocol):
-    """The connection to the host that sent the request, over which a function here sends bytes."""
+    """The connection to the host that sent the request of the run."""
 
     def say_bytes(self, data: bytes) -> None:
-        """Send bytes to that host, after those that were sent before."""
+        """Send bytes to the host that sent the request, after the bytes of earlier calls."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The request and the access to the client hosts, as sent to the database's host.
+    """The request (`letter`) and the access to the client hosts, as sent to the database's host.
 
     Both contain secrets, such as a password, and are never printed.
     """
@@ -52,8 +52,9 @@ class Sent:
 def perform(sent: Sent, asking: Asking) -> None:
     """Do the run that a message requests; send every Run, all progress, and at last its end.
 
-    The caller is the main thread of a separate process in which `signals` are installed. An error
-    is not raised, but sent in the last message.
+    `asking` sends them to the host that sent the request. The caller is the main thread of a
+    separate process in which `signals` are installed. An error is not raised, but sent in the last
+    message.
     """
     post = functools.partial(framing.send, out=asking.say_bytes)
     try:

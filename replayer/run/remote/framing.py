@@ -14,7 +14,7 @@ from replayer.errors import ReplayerError
 
 FRAME_BYTES = 1 << 20
 _MOST_BYTES = 1 << 30
-"""Limit of one message: a run has a few megabytes."""
+"""The largest size of one message in bytes; the message of a run has a few megabytes."""
 _MORE, _LAST = b"+", b"."
 
 Send = Callable[[bytes], None]

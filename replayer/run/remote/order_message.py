@@ -19,12 +19,15 @@ from replayer.run.runner import RunRequest
 
 
 class OrderMessage(Noun):
-    """The request of a run, as sent to the agent (replayer process) on the database's host."""
+    """The request of a run, as sent to the agent (replayer process) on the database's host.
+
+    `watched` is the name of that host.
+    """
 
     version: str
     engine: str
     schemas: str
-    """A digest of all files of the engines that the server may turn out to be."""
+    """A digest of the files of this engine and of others that the server may turn out to be."""
     url: str
     """Contains the password: it travels only inside TLS."""
     workload: WorkloadFacts
@@ -64,8 +67,8 @@ def read(data: bytes) -> RunRequest:
     """Return the request of a run from the bytes of a message; it has no client hosts yet.
 
     Raises Impossible if this host would do something else than the asking host: because of another
-    version, other schemas, a workload that is read differently, or a step that needs files which
-    are not the server's.
+    version, other files of the engine, a workload that is read differently, or a step that needs
+    files which are not the server's.
     """
     try:
         keys = json.loads(data)

@@ -38,10 +38,10 @@ class Placement:
 
 @contextlib.contextmanager
 def placed_run(order: RunRequest, wanted: Placement, progress: Progress) -> Iterator[Iterator[Run]]:
-    """Yield the Runs of a request, wherever it runs; let the other hosts go at the end.
+    """Yield an iterator of the Runs of a request, done on this host or on the database's host.
 
-    Raises Impossible if a host cannot be what the user named it for: a client or the database's
-    host.
+    The replayer processes on other hosts end with the `with` block. Raises Impossible if a host
+    cannot be what the user named it for: a client or the database's host.
     """
     if wanted == Placement():
         yield execute(order, progress)

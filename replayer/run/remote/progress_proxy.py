@@ -28,7 +28,10 @@ class ProgressSender:
 
     @contextlib.contextmanager
     def task(self, title: str, total: float | None = None) -> Iterator["_ToldTask"]:
-        """Let the other host show a line for as long as the `with` block runs."""
+        """Let the other host show a line of progress until the `with` block ends; yield its task.
+
+        `total` is the amount of all work, None if it is not known.
+        """
         number = next(self._numbers)
         whole = _number(total)
         self._post({"kind": "task", "number": number, "title": title, "total": whole})

@@ -78,7 +78,10 @@ class KnownSocketConnection(Connection):
         return self._sockets[-1].fileno() if self._sockets else -1
 
     def ping(self, seconds: float) -> bool:
-        """Return whether the server answers /ping in time."""
+        """Return whether the server answers a request for /ping within `seconds`.
+
+        Raises an exception if no answer comes.
+        """
         address = f"{self.client.uri}/ping"
         answer = self._manager.request("GET", address, timeout=seconds, retries=False)
         return bool(answer.status == _OK)

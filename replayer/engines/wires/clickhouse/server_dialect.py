@@ -15,11 +15,11 @@ class ClickHouseServerDialect(ClickHouseDialect):
 
     @classmethod
     def import_dbapi(cls) -> Any:
-        """Return the driver's module."""
+        """Return the DBAPI module of clickhouse-connect."""
         return lazy_import.load("clickhouse_connect.dbapi")
 
     def initialize(self, _connection: object) -> None:
-        """Execute no query."""
+        """Do nothing: SQLAlchemy calls it on the first connection, to query the server."""
 
     def get_isolation_level_values(self, _connection: object) -> Sequence[Literal["AUTOCOMMIT"]]:
         """Return the only isolation level: every statement takes effect by itself."""

@@ -14,7 +14,7 @@ LIMITS = {"connect_timeout": str(CONNECT_SECONDS)}
 DIALECT = "replayer.engines.wires.clickhouse.server_dialect:ClickHouseServerDialect"
 _ALLOW = "allow_cleartext"
 _LONGEST_SECONDS = 1_000_000
-"""Time limit of a statement, which may take hours."""
+"""Time limit of a statement in seconds; a statement may take hours."""
 _OF_TLS = ("ca_cert", "verify", "client_cert", "client_cert_key")
 
 
@@ -68,5 +68,5 @@ def get_descriptor(connection: Any) -> int:
 
 
 def ping(connection: Any, seconds: float) -> bool:
-    """Return whether the server answers a request for /ping in time."""
+    """Return whether the server answers a request for /ping within `seconds`."""
     return bool(connection.ping(seconds))

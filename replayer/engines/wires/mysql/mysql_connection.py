@@ -31,12 +31,15 @@ _MATCHED = re.compile(rb"Rows matched: (\d+)")
 
 
 class MySQLConnection:
-    """One connection with at most one statement under way."""
+    """One connection to a MySQL server, with at most one statement under way."""
 
     packing = Packing("<")
 
     def __init__(self, connection: Any, *, hashes: bool = False, waits: bool = True) -> None:
-        """Take a connection of PyMySQL; with `waits`, its socket blocks, so PyMySQL can use it."""
+        """Take a connection of PyMySQL; with `waits`, its socket blocks, so PyMySQL can use it.
+
+        With `hashes`, the rows of each answer are hashed.
+        """
         self._connection = connection
         self._socket: Any = connection._sock  # noqa: SLF001 - it has no public name
         if not waits:
@@ -91,7 +94,10 @@ class MySQLConnection:
         return str(number), explain_bytes(self._refused[9 if self._refused[3:4] == b"#" else 3 :])
 
     def run(self, texts: Sequence[str]) -> None:
-        """Execute statements by PyMySQL, one after the other, and wait for each."""
+        """Execute statements by PyMySQL, one after the other, and wait for each.
+
+        Raises ConnectionGone if one fails.
+        """
         try:
             with self._connection.cursor() as cursor:
                 for text in texts:
@@ -127,7 +133,10 @@ class MySQLConnection:
         return number, columns
 
     def send_prepared(self, place: int, payload: bytes) -> None:
-        """Send COM_STMT_EXECUTE for a statement of a load, with its packed parameters."""
+        """Execute the prepared statement with the index `place` (COM_STMT_EXECUTE).
+
+        `payload` are its packed parameters.  Raises ConnectionGone.
+        """
         begin, self._end = self._packed[place]
         try:
             self._socket.sendall(begin + payload)
@@ -135,7 +144,11 @@ class MySQLConnection:
             raise self._gone(error) from error
 
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
-        """Send a message; `flush` sends the bytes that the socket does not take at once."""
+        """Send the message `whole`; `flush` sends the bytes that the socket does not take at once.
+
+        `extended` has no effect.  `in_order` is True if the hash of the answer's rows is to depend
+        on their order.  Raises ConnectionGone.
+        """
         del extended
         self._in_order = in_order
         self.unsent = whole
@@ -148,7 +161,10 @@ class MySQLConnection:
         raise NotImplementedError
 
     def flush(self) -> None:
-        """Send more of the bytes that the socket did not take at once; raise ConnectionGone."""
+        """Send more of the bytes that the socket did not take at once.
+
+        Raises ConnectionGone if the connection is lost.
+        """
         try:
             self.unsent = self.unsent[self._socket.send(self.unsent) :]
         except (BlockingIOError, InterruptedError):
@@ -162,7 +178,10 @@ class MySQLConnection:
         )
 
     def receive(self) -> bool:
-        """Read what arrived; return True at the end of the answer.  Raises ConnectionGone."""
+        """Read the bytes that arrived; return True if the answer is complete, else False.
+
+        Raises ConnectionGone if the connection is lost.
+        """
         try:
             part = self._socket.recv(_READ)
         except (BlockingIOError, InterruptedError):
@@ -264,7 +283,10 @@ class MySQLConnection:
             self._sum += int.from_bytes(blake2b(payload, digest_size=8).digest(), "little")
 
     def _finish(self, whole: bytes) -> None:
-        """Set the attributes for a complete answer; remember the result of a short one."""
+        """Set the attributes for a complete answer; remember the result of a short one.
+
+        `whole` are the bytes of the answer, b"" if they are not known in one piece.
+        """
         self.sqlstate, self.rows = self._error, -1 if self._error else self._counted
         self.matched = self._matched
         digest = self._digest
@@ -285,7 +307,7 @@ class MySQLConnection:
 
 
 def _number(payload: bytes, place: int) -> tuple[int, int]:
-    """Return a length-encoded integer, and the offset of the byte after it."""
+    """Return the length-encoded integer at the offset `place`, and the offset after it."""
     first = payload[place]
     if first < _FILE:
         return first, place + 1

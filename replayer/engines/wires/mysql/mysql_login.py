@@ -26,7 +26,7 @@ _READABLE = ("mysql_clear_password", "dialog")
 
 
 class Careful(pymysql.connections.Connection):  # type: ignore[misc]
-    """A connection on which no host in between can read the password."""
+    """A connection of PyMySQL on which no host in between can read the password."""
 
     _key: Any = None
     _begun = False

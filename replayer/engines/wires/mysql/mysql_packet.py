@@ -14,7 +14,7 @@ DEADLOCK = "40001"
 
 
 def encode_query(text: str) -> bytes:
-    """Return COM_QUERY for a text; a text of 16 MiB or more takes several packets."""
+    """Return the packets of COM_QUERY for an SQL text; 16 MiB or more take several packets."""
     rest, number, parts = _COM_QUERY + encode_text(text), 0, []
     while True:
         part, rest = rest[:LARGEST], rest[LARGEST:]
@@ -27,9 +27,9 @@ def encode_query(text: str) -> bytes:
 def encode_failure(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
     """Return a query that has the effect of a failed statement on the transaction.
 
-    `sqlstate` is the error of that statement.  After a deadlock, the
-    query rolls back the whole transaction.  After any other error it does nothing, because such an
-    error undoes the statement only.
+    `sqlstate` is the error of that statement.  After a deadlock, the query rolls back the whole
+    transaction.  After any other error it does nothing, because such an error undoes the statement
+    only.  `begins` and `ends` have no effect.
     """
     del begins, ends
     return encode_query("ROLLBACK" if sqlstate == DEADLOCK else "DO 0")

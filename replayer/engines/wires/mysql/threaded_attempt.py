@@ -19,7 +19,7 @@ The limit of connections may be that of all users or of one user.
 
 
 class MySQLConnectionAttempt:
-    """An attempt to connect, which a separate thread makes.
+    """An attempt to connect to a MySQL server, which a separate thread makes.
 
     `go_on` does not wait for the server.  `close` does: it waits until the thread ends.
     """
@@ -75,7 +75,7 @@ class MySQLConnectionAttempt:
         return True
 
     def connection(self, *, hashes: bool, read_only: bool) -> MySQLConnection:
-        """Return the connection that was made.
+        """Return the connection that was made; with `hashes`, it hashes the rows of each answer.
 
         `read_only` has no effect: this server does not report when a session becomes writable.
         """

@@ -43,10 +43,10 @@ _LIBPQ = re.compile(r" (/.*/libpq[-.][^/\n]*)$", re.MULTILINE)
 
 
 class PostgresConnectionAttempt:
-    """An attempt to connect that never blocks."""
+    """An attempt to connect to PostgreSQL that never blocks."""
 
     def __init__(self, conninfo: str) -> None:
-        """Begin to connect; raise Refused if that fails at once."""
+        """Begin to connect by a connection string; raise Refused if that fails at once."""
         self._pg = pq.PGconn.connect_start(conninfo.encode())
         set_verbosity = _set_verbosity()
         if set_verbosity is not None:
@@ -70,7 +70,7 @@ class PostgresConnectionAttempt:
         return status == pq.PollingStatus.OK
 
     def connection(self, *, hashes: bool, read_only: bool) -> PostgresConnection:
-        """Return the connection that was made.
+        """Return the connection that was made; with `hashes`, it hashes the rows of each answer.
 
         With `read_only`, the connection raises ConnectionGone once its session is no longer read
         only.

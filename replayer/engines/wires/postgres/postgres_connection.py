@@ -42,7 +42,7 @@ _TAGS = {"insert": b"INSERT 0 1", "update": b"UPDATE 1"}
 
 
 class PostgresConnection:
-    """One connection with at most one statement under way."""
+    """One connection to a PostgreSQL server, with at most one statement under way."""
 
     packing = postgres_message.PACKING
 
@@ -54,7 +54,11 @@ class PostgresConnection:
         hashes: bool = False,
         read_only: bool = False,
     ) -> None:
-        """Take a connection of libpq, and the function that closes it; hash rows if `hashes`."""
+        """Take a connection of libpq, and the function that closes it.
+
+        With `hashes`, the rows of each answer are hashed.  With `read_only`, ConnectionGone is
+        raised once the server reports that the session is no longer read only.
+        """
         self._pg, self._close = pg, close
         self._hashes, self._read_only = hashes, read_only
         self.fd = int(pg.socket)
@@ -108,7 +112,10 @@ class PostgresConnection:
         return self.sqlstate, explain_bytes(self._message)
 
     def run(self, texts: Sequence[str]) -> None:
-        """Execute statements without parameters, one after the other, and wait for each."""
+        """Execute statements without parameters, one after the other, and wait for each.
+
+        Raises ConnectionGone if one fails.
+        """
         for text in texts:
             self._check(self._pg.exec_(text.encode()))
 
@@ -126,7 +133,10 @@ class PostgresConnection:
             raise ConnectionGone(f"the database reported: {explain_bytes(_message_of(result))}")
 
     def send_prepared(self, place: int, payload: bytes) -> None:
-        """Send a statement of a load with its packed parameters."""
+        """Send the prepared statement with the index `place`; `payload` are its packed parameters.
+
+        Raises ConnectionGone.
+        """
         begin, ending, self._end = self._packed[place]
         message = begin + payload + ending
         try:
@@ -136,7 +146,11 @@ class PostgresConnection:
             self._last_words(error)
 
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
-        """Send a message; `flush` sends the bytes that the socket does not take at once."""
+        """Send the message `whole`; `flush` sends the bytes that the socket does not take at once.
+
+        `extended` is True for messages of the extended query protocol.  `in_order` is True if the
+        hash of the answer's rows is to depend on their order.  Raises ConnectionGone.
+        """
         self._extended, self._in_order = extended, in_order
         if self.unsent:
             # It is the rest of the data of a COPY that failed.
@@ -154,7 +168,11 @@ class PostgresConnection:
     def execute(
         self, name: bytes, place: int, text: bytes, ending: bytes, *, in_order: bool
     ) -> None:
-        """Send Bind, Execute and Sync of a named statement; prepare it first if necessary."""
+        """Send Bind, Execute and Sync of a named statement; prepare it first if necessary.
+
+        `place` is a number that identifies its `text`, and `ending` has the packed values.
+        `in_order` is True if the hash of the answer's rows is to depend on their order.
+        """
         whole = postgres_message.bind(name, ending) + postgres_message.EXECUTE_AND_SYNC
         before = self.prepared.get(name)
         if before != place:
@@ -166,7 +184,10 @@ class PostgresConnection:
         self.send(whole, extended=True, in_order=in_order)
 
     def flush(self) -> None:
-        """Send more of the bytes that the socket did not take at once; raise ConnectionGone."""
+        """Send more of the bytes that the socket did not take at once.
+
+        Raises ConnectionGone if the connection is lost.
+        """
         try:
             self.unsent = self.unsent[os.write(self.fd, self.unsent) :]
             if not self.unsent and self._fed >= 0:
@@ -219,7 +240,10 @@ class PostgresConnection:
         return ConnectionGone(why, self._error or LOST)
 
     def receive(self) -> bool:
-        """Read what arrived; return True at the end of the answer.  Raises ConnectionGone."""
+        """Read the bytes that arrived; return True if the answer is complete, else False.
+
+        Raises ConnectionGone if the connection is lost.
+        """
         try:
             part = os.read(self.fd, _READ)
         except (BlockingIOError, InterruptedError):
@@ -323,7 +347,11 @@ class PostgresConnection:
             self._message = fields.get(b"M", b"")
 
     def _finish(self, status: int, whole: bytes) -> None:
-        """Set the attributes for a complete answer; remember the result of a short one."""
+        """Set the attributes for a complete answer; remember the result of a short one.
+
+        `status` is the byte of ReadyForQuery: I, T or E.  `whole` are the bytes of the answer, b""
+        if they did not arrive in one piece.
+        """
         self.sqlstate, self.rows, self.status = self._error, self._counted, status
         digest = self._digest
         self.hash = (
@@ -338,7 +366,7 @@ class PostgresConnection:
         self._start()
 
     def close(self) -> None:
-        """Close the connection, with a message to the server if that is possible."""
+        """Close the connection; the server is informed if that is possible."""
         self._close()
 
 
@@ -351,7 +379,10 @@ class EncryptedPostgresConnection(PostgresConnection):
     }
 
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
-        """Send a message through libpq's functions."""
+        """Send the message `whole` by libpq, which takes its parts and encrypts them.
+
+        `in_order` is True if the hash of the answer's rows is to depend on their order.
+        """
         self._extended, self._in_order = extended, in_order
         if whole[:1] == b"Q":
             self._do(self._pg.send_query, whole[5:-1])
@@ -362,7 +393,11 @@ class EncryptedPostgresConnection(PostgresConnection):
     def execute(
         self, name: bytes, place: int, text: bytes, ending: bytes, *, in_order: bool
     ) -> None:
-        """Send a named statement; prepare it first if necessary, and block for that answer."""
+        """Send a named statement; prepare it first if necessary, and block for that answer.
+
+        `place` is a number that identifies its `text`, and `ending` has the packed values.
+        `in_order` is True if the hash of the answer's rows is to depend on their order.
+        """
         self._extended, self._in_order = True, in_order
         before = self.prepared.get(name)
         if before is not None and before != place:
@@ -377,7 +412,10 @@ class EncryptedPostgresConnection(PostgresConnection):
         self._do(self._pg.send_query_prepared, name, postgres_message.values_of(ending))
 
     def send_prepared(self, place: int, payload: bytes) -> None:
-        """Send a statement of a load through libpq; its parameters and rows are binary."""
+        """Send the prepared statement with the index `place` by libpq; its values are binary.
+
+        `payload` are its packed parameters.
+        """
         values = postgres_message.unpack(payload)
         self._do(self._pg.send_query_prepared, b"r%d" % place, values, [1] * len(values), 1)
 
@@ -390,7 +428,10 @@ class EncryptedPostgresConnection(PostgresConnection):
         self.flush()
 
     def flush(self) -> None:
-        """Send more of the bytes that libpq has buffered; raise ConnectionGone."""
+        """Send more of the bytes that libpq has buffered.
+
+        Raises ConnectionGone if the connection is lost.
+        """
         try:
             self.unsent = b"\0" if self._pg.flush() else b""
             if not self.unsent and self._fed >= 0:
@@ -399,7 +440,10 @@ class EncryptedPostgresConnection(PostgresConnection):
             raise self._gone(str(error)) from error
 
     def receive(self) -> bool:
-        """Read what arrived; return True at the end of the answer.  Raises ConnectionGone."""
+        """Read the bytes that arrived; return True if the answer is complete, else False.
+
+        Raises ConnectionGone if the connection is lost.
+        """
         pg = self._pg
         try:
             pg.consume_input()

@@ -48,7 +48,7 @@ def parse(name: bytes, text: bytes) -> bytes:
 
 
 def forget(name: bytes) -> bytes:
-    """Return the message Close for a prepared statement."""
+    """Return the message Close, with which the server forgets the prepared statement `name`."""
     body = b"S" + name + b"\0"
     return b"C" + _LENGTH.pack(4 + len(body)) + body
 
@@ -67,13 +67,19 @@ def encode_values(values: Sequence[str | None]) -> bytes:
 
 
 def bind(name: bytes, ending: bytes) -> bytes:
-    """Return the message Bind for the unnamed portal; `ending` comes from `encode_values`."""
+    """Return the message Bind, which gives the prepared statement `name` its parameters.
+
+    `ending` has the parameters' values, packed by `encode_values`.
+    """
     body = b"\0" + name + b"\0" + ending
     return b"B" + _LENGTH.pack(4 + len(body)) + body
 
 
 def encode_bound(text: str, values: Sequence[str | None]) -> bytes:
-    """Return all messages that run an unnamed prepared statement once."""
+    """Return all messages that execute an SQL text with these parameters once.
+
+    The text is an unnamed prepared statement.  The values are sent as text; None is NULL.
+    """
     return parse(b"", encode_text(text)) + bind(b"", encode_values(values)) + EXECUTE_AND_SYNC
 
 

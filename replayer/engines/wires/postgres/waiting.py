@@ -20,7 +20,7 @@ def sleep_soundly(connection: Any) -> None:
 def ask_nothing(connection: Any, seconds: float) -> bool:
     """Send the empty query of the protocol, which no log and no counter shows.
 
-    `connection` is libpq's.  Return whether it was answered in time.
+    `connection` is libpq's.  Return whether an answer came within `seconds`.
     """
     end = time.monotonic() + seconds
     connection.send_query(b"")

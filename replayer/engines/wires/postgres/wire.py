@@ -69,7 +69,7 @@ def get_descriptor(connection: Any) -> int:
 
 
 def ping(connection: Any, seconds: float) -> bool:
-    """Return whether the server answers an empty query in time."""
+    """Return whether the server answers an empty query within `seconds`."""
     return waiting.ask_nothing(connection.pgconn, seconds)
 
 
@@ -102,7 +102,7 @@ def load_attempts() -> Callable[[str], ConnectionAttempt]:
 
 
 def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
-    """Return the text from which libpq connects; the captured session's settings are in it."""
+    """Return libpq's connection string, with the settings and role of a captured session."""
     plain = _of_libpq(arguments)
     settings = list(login.settings)
     if login.timeout:
@@ -120,7 +120,10 @@ def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
 
 
 def is_by_others(sqlstate: str, seconds: float) -> bool:
-    """Return whether another session, a timeout or an operator ended a statement (by SQLSTATE)."""
+    """Return whether another session, a timeout or an operator ended a statement (by SQLSTATE).
+
+    `seconds` has no effect.
+    """
     del seconds
     return _BY_OTHERS.fullmatch(sqlstate) is not None
 
@@ -128,7 +131,8 @@ def is_by_others(sqlstate: str, seconds: float) -> bool:
 def explain(connection: Any, text: bytes, values: Sequence[bytes | None]) -> list[bytes]:
     """Return the lines of a statement's plan, made in a read-only transaction.
 
-    The extended protocol is used, as it takes one statement only.
+    `values` are the statement's parameters.  Raises ReplayerError if the server refuses.  The
+    extended protocol is used, as it takes one statement only.
     """
     connection.execute("BEGIN READ ONLY")
     result = connection.pgconn.exec_params(b"EXPLAIN " + text, values)
