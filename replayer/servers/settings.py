@@ -7,7 +7,7 @@ from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import Impossible, NotFound, nearest
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_MODIFIERS = re.compile(r"(?:(?:loose|skip|disable|enable|maximum)_)+")
+_MODIFIER = re.compile(r"(?:loose|skip|disable|enable|maximum)_")
 """Words before an option: the same option, or its opposite (MariaDB, "mariadbd options")."""
 
 
@@ -49,8 +49,10 @@ def _fixed(keys: ServerSpec, name: str) -> str | None:
     """Return the setting that replayer sets itself and that this name may set; None if none."""
     if name in keys.fixed or not keys.abbreviates:
         return name if name in keys.fixed else None
-    bare = _MODIFIERS.sub("", name, count=1)
-    return next((one for one in keys.fixed for n in (name, bare) if one.startswith(n)), None)
+    names = [name]
+    while modifier := _MODIFIER.match(names[-1]):
+        names.append(names[-1][modifier.end() :])
+    return next((one for one in keys.fixed for n in names if n and one.startswith(n)), None)
 
 
 def init_arguments(keys: ServerSpec, init: Mapping[str, str], major: int) -> list[str]:
