@@ -6,7 +6,8 @@ Most have only one more member, `FILE` (a file of the kernel) or `SETTING` (a se
 server): the defaults of all other members work on these.
 
 A change of the machine is first noted in the journal, so that it is undone even after a kill.
-After the change the setting is read again, to check it.
+After the change the setting is read again, to check it.  The journal is the file with replayer's
+notes of everything that it has changed on the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Scope = Literal["machine", "server", "table", "boot"]
-"""The part to make anew for another level: nothing (`machine`), the server, its table, a boot."""
+"""The thing to make anew when a factor gets another level.
+
+`machine`: nothing, the running system is changed.  `server`: the server is started anew.  `table`:
+the server and its table are made anew.  `boot`: the machine is booted.
+"""
 KIND = "factors"
 _PREFIXES = ("disk.", "kernel.")
 
@@ -35,13 +40,15 @@ _PREFIXES = ("disk.", "kernel.")
 class FactorPlace:
     """The machine, disk and engine on which a factor would be switched.
 
-    `wire` is the way to reach the engine's servers, such as `postgresql`.
+    `wire` is the client protocol of the engine's servers, such as `postgresql`.
     """
 
     disk: Path | None = None
     """The folder in /sys of the disk under test; None for no disk, such as a tmpfs."""
     upper: Path | None = None
-    """The folder in /sys of the device that the file system is on, whose read-ahead is in force."""
+    """The folder in /sys of the device with the data's file system, such as a volume of LVM.
+
+    The read-ahead of this device is in force.  None if there is no such device."""
     data_dir: Path | None = None
     engine: str = "postgres"
     wire: str = "postgresql"
@@ -52,8 +59,9 @@ class FactorPlace:
 class KernelFile:
     """A setting of the kernel that is one file, or the same file for each processor.
 
-    Paths are below the root of the machine's files.  `{disk}` and `{upper}` in a path stand for the
-    folders of these names in a FactorPlace; a `*` stands for every name.
+    Paths have no leading slash: they are relative to the root folder of the machine.  `{disk}` and
+    `{upper}` in a path stand for the folders of these names in a FactorPlace; a `*` stands for
+    every name.
     """
 
     path: str
@@ -62,9 +70,9 @@ class KernelFile:
     unless: str = ""
     """Another file, which the kernel uses instead of this one as long as its number is not 0."""
     needs: str = ""
-    """The way to get the file on a machine that lacks it, as the end of a sentence."""
+    """The end of the error message on a machine that lacks the file: how to get it."""
     refused: tuple[str, ...] = ()
-    """Contents that show that the machine does not have the setting."""
+    """Texts of the file by which the kernel shows that the machine does not have the setting."""
 
     def paths(self, place: FactorPlace) -> list[str]:
         """Return the paths of the setting's files that exist on this machine, below its root."""
@@ -75,16 +83,16 @@ class KernelFile:
         return next((place.host.read(path) for path in self.paths(place)), "")
 
     def current(self, place: FactorPlace) -> str | None:
-        """Return the present level of the setting.
+        """Return the present level (value) of the setting.
 
-        It is `mixed` if the files differ, and None if no file shows a level.
+        It is `mixed` if the setting's files differ, and None if no file shows a level.
         """
         texts = {kernel_settings.level(place.host.read(path)) for path in self.paths(place)}
         texts -= {"", *self.refused}
         return None if not texts else texts.pop() if len(texts) == 1 else "mixed"
 
     def unavailable(self, place: FactorPlace) -> str:
-        """Return why the setting cannot be switched here, "" if it can."""
+        """Return the reason why this machine cannot switch the setting; "" if it can."""
         if "{" in self.path and place.disk is None:
             return "the folder for the data is on no disk"
         paths = self.paths(place)
@@ -105,7 +113,8 @@ class KernelFile:
     def change(self, name: str, place: FactorPlace, level: str) -> None:
         """Write the level into all files of the setting, and check that the kernel took it.
 
-        A note in the journal allows to undo the change.  `name` is the factor's name.
+        The earlier values are noted in the journal, so that the change is undone at the end, or
+        after a kill.  `name` is the factor's name, for the note and for messages.
         """
         files = dict.fromkeys(self.paths(place), level)
         also = [path for pattern in self.also for path in _there(pattern, place)]
@@ -114,7 +123,10 @@ class KernelFile:
 
 @dataclass(frozen=True)
 class ServerSetting:
-    """A setting of the database server; `name` is the server's own name for it."""
+    """A setting of the database server; `name` is the server's own name for it.
+
+    `levels` are the values that it can have; () if any text may be a value.
+    """
 
     name: str
     wires: tuple[str, ...] = ("postgresql",)
@@ -123,7 +135,11 @@ class ServerSetting:
 
 
 class Factor(Protocol):
-    """The members of a factor module; those with a default here may be left out."""
+    """The members of a factor module; those with a default here may be left out.
+
+    A factor is a thing that an experiment switches, such as the read-ahead of a disk.  Its possible
+    values are levels.
+    """
 
     SCOPE: Scope
     NEEDS_ROOT: bool = False
@@ -133,7 +149,7 @@ class Factor(Protocol):
     """The setting of the server that the factor switches."""
 
     def levels(self, place: FactorPlace) -> tuple[str, ...]:
-        """Return the levels that can be chosen here; () if a level is any number or text."""
+        """Return the levels (values) that can be set on this machine; () if any text may be one."""
         if self.SETTING is not None:
             return self.SETTING.levels
         return () if self.FILE is None else kernel_settings.choices(self.FILE.text(place))
@@ -146,7 +162,7 @@ class Factor(Protocol):
         return None if self.FILE is None else self.FILE.current(place)
 
     def unavailable(self, place: FactorPlace) -> str:
-        """Return why the factor cannot be switched here, as one sentence; "" if it can."""
+        """Return in words why `place` does not allow to switch the factor; "" if it does."""
         if self.SETTING is not None and place.wire not in self.SETTING.wires:
             return f"{place.engine} has no such setting"
         return "" if self.FILE is None else self.FILE.unavailable(place)
@@ -157,8 +173,9 @@ class Factor(Protocol):
     def set_level(self, place: FactorPlace, level: str) -> None:
         """Set the factor's level on this machine, and check that the machine took it.
 
-        A note in the journal allows to undo the change.  This is only for factors of the scope
-        `machine`.  Raises ReplayerError if the machine refuses.
+        The earlier values are noted in the journal, so that the change is undone at the end, or
+        after a kill.  Only a factor of the scope `machine` has this method.  Raises Impossible for
+        a setting of the server, ReplayerError if the machine refuses.
         """
         if self.FILE is None:
             raise Impossible(f"{_name(self)} is not a setting of the machine: a run is given it")
@@ -199,9 +216,9 @@ def load(name: str) -> Factor:
 
 
 def describe(name: str, place: FactorPlace) -> dict[str, Any]:
-    """Return the facts about a factor at a place, such as its scope and its present level.
+    """Return name -> value of the facts about a factor, such as its scope and its present level.
 
-    `reason` is why the factor cannot be switched there, "" if it can.
+    The fact `reason` is why the factor cannot be switched at `place`; it is "" if it can.
     """
     factor = load(name)
     reason = factor.unavailable(place)
@@ -246,7 +263,7 @@ def plain_name(name: str) -> str:
 
 
 def check_level(name: str, place: FactorPlace, level: str) -> None:
-    """Raise Impossible, in one sentence, if a factor cannot have that level on this machine."""
+    """Raise Impossible if the factor `name` cannot have that level (value) at `place`."""
     factor = load(name)
     reason = factor.unavailable(place)
     if reason:
@@ -264,8 +281,8 @@ def place_of(
 ) -> FactorPlace:
     """Return the place where the factors of a run are switched: its machine, disk and engine.
 
-    `data_dir` is the folder of the run's data, which need not exist yet.  `wire` is the way to
-    reach the engine's servers, such as `postgresql`.
+    `data_dir` is the folder of the run's data, which need not exist yet; None if there is none.
+    `wire` is the client protocol of the engine's servers, such as `postgresql`.
     """
     host = host or Host()
     below = None if data_dir is None else host.device_of(data_dir)
@@ -283,7 +300,8 @@ def place_of(
 def place_at(data_dir: Path | None, named: str, host: Host | None = None) -> FactorPlace:
     """Return the place where the factors of a run are switched: its machine, disk and engine.
 
-    `named` is an engine, a URL, or "" for the default engine.  Raises NotFound for an engine that
+    `data_dir` is the folder of the run's data, None if there is none.  `named` is the name of an
+    engine, the URL of a server, or "" for the default engine.  Raises NotFound for an engine that
     does not exist.
     """
     own = engines.of_url(named) if "://" in named else engines.load(named or engines.default())
@@ -291,7 +309,11 @@ def place_at(data_dir: Path | None, named: str, host: Host | None = None) -> Fac
 
 
 def _block(host: Host, device: str | None) -> Path | None:
-    """Return the folder /sys/block/NAME of a disk, or of the disk that a partition is on."""
+    """Return the folder /sys/block/NAME of a disk, or of the disk that a partition is on.
+
+    `device` is the name of the disk or partition, such as sda1.  Returns None if `device` is None,
+    or if there is no such folder.
+    """
     if device is None:
         return None
     name = device.replace("/", "!")
@@ -301,7 +323,10 @@ def _block(host: Host, device: str | None) -> Path | None:
 
 
 def _there(pattern: str, place: FactorPlace) -> list[str]:
-    """Return the existing paths, below the root, that fit a pattern such as `{disk}/queue/*`."""
+    """Return the existing files that fit a pattern such as `{disk}/queue/*`.
+
+    Their paths have no leading slash.  Returns [] if the pattern needs a disk that `place` has not.
+    """
     text = _filled(pattern, place)
     if "{" in text:
         return []

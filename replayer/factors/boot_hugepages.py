@@ -7,10 +7,10 @@ NEEDS_ROOT = True
 
 
 def current(place: FactorPlace) -> str | None:
-    """Return the value on the command line of this boot, else the kernel's default."""
+    """Return the number after `hugepages=` on this boot's kernel command line; "0" if not there."""
     return word_on_line(place, "hugepages", "0")
 
 
 def boot_words(level: str) -> tuple[str, ...]:
-    """Return the word that sets the level on the kernel's command line, as a tuple."""
+    """Return the word `hugepages=LEVEL` for the kernel's command line, as a tuple of one."""
     return (f"hugepages={level}",)

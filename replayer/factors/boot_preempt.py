@@ -7,10 +7,10 @@ NEEDS_ROOT = True
 
 
 def current(place: FactorPlace) -> str | None:
-    """Return the value on the command line of this boot; None if the kernel chose it."""
+    """Return the value of `preempt=` on this boot's kernel command line; None if not there."""
     return word_on_line(place, "preempt", "") or None
 
 
 def boot_words(level: str) -> tuple[str, ...]:
-    """Return the word that sets the level on the kernel's command line, as a tuple."""
+    """Return the word `preempt=LEVEL` for the kernel's command line, as a tuple of one."""
     return (f"preempt={level}",)

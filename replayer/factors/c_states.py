@@ -8,5 +8,5 @@ FILE = KernelFile("sys/devices/system/cpu/cpu*/cpuidle/state[1-9]/disable")
 
 
 def levels(_place: FactorPlace) -> tuple[str, ...]:
-    """Return the levels 0 (allowed) and 1 (forbidden), as the kernel's file has them."""
+    """Return the levels "0" (sleep states allowed) and "1" (forbidden), as in the kernel's file."""
     return "0", "1"

@@ -8,5 +8,5 @@ _NONE = "none"
 
 
 def boot_words(level: str) -> tuple[str, ...]:
-    """Return the words of a level, which are joined by +; () for the level `none`."""
+    """Return the words for the kernel's command line: `level`, split at +; () for `none`."""
     return () if level == _NONE else tuple(filter(None, level.split("+")))

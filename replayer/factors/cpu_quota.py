@@ -13,14 +13,14 @@ _NONE = "none"
 def current(place: FactorPlace) -> str | None:
     """Return the lowest processor quota of this process's cgroups, as text; "none" without one.
 
-    The unit is processors, such as 1.5.
+    The quota is a number of processors, such as 1.5.
     """
     cores = place.host.cpu_limit()
     return _NONE if cores is None else f"{cores:g}"
 
 
 def unavailable(place: FactorPlace) -> str:
-    """Return why no cgroup can be made here, "" if one can."""
+    """Return why no cgroup with a limit on CPU time can be made on this machine; "" if one can."""
     return own_group.refusal(place.host, "cpu")
 
 
@@ -31,7 +31,12 @@ def check_level(level: str) -> None:
 
 
 def set_level(place: FactorPlace, level: str) -> None:
-    """Move replayer into a cgroup with this quota, and check that the quota is in force."""
+    """Move replayer into a cgroup with a quota of CPU time, and check that the quota is in force.
+
+    `level` is the quota: a number of processors, such as 1.5.  Nothing is done if it is in force
+    already.  Raises ReplayerError if a cgroup above allows less, and also for "none" if a cgroup
+    has a quota.
+    """
     before = current(place)
     if level == before:
         return

@@ -17,12 +17,16 @@ def current(_place: FactorPlace) -> str | None:
 
 
 def check_level(level: str) -> None:
-    """Raise Impossible for a text that is not a list of processors."""
+    """Raise Impossible for a text that is not a list of processors, such as 0-3 or 0,2."""
     _numbers(level)
 
 
 def set_level(_place: FactorPlace, level: str) -> None:
-    """Let this process, and all that it starts, run only on the processors in the level."""
+    """Let this process, and all that it starts, run only on the processors in `level`.
+
+    `level` is a list such as 0-3 or 0,2.  Raises Impossible for processors that do not exist or are
+    not allowed.
+    """
     own_group.choose_processors(_numbers(level))
 
 

@@ -7,8 +7,8 @@ SETTING = ServerSetting("debug_io_direct")
 
 
 def run_arguments(level: str) -> tuple[str, ...]:
-    """Return the arguments of `replayer run` that give the level to the server.
+    """Return the arguments of `replayer run` that set debug_io_direct to `level` on the server.
 
-    For the level `none` the server gets an empty text.
+    For the level `none` the value is an empty text.
     """
     return ("--pg-set", f"{SETTING.name}={'' if level == 'none' else level}")

@@ -8,6 +8,6 @@ FILE = KernelFile("sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
 
 
 def levels(place: FactorPlace) -> tuple[str, ...]:
-    """Return the governors that the driver offers."""
+    """Return the names of the governors that the kernel's CPU frequency driver offers."""
     offered = "sys/devices/system/cpu/cpufreq/policy0/scaling_available_governors"
     return tuple(place.host.read(offered).split())

@@ -7,5 +7,5 @@ NEEDS_ROOT = True
 
 
 def current(place: FactorPlace) -> str | None:
-    """Return the release of the kernel that runs."""
+    """Return the release of the kernel that runs, such as 6.12.0; None if it cannot be read."""
     return place.host.read("proc/sys/kernel/osrelease") or None

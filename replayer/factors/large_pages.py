@@ -7,6 +7,6 @@ SETTING = ServerSetting("large_pages", wires=("mysql",), levels=("ON", "OFF"))
 
 
 def check_level(level: str) -> None:
-    """Raise Impossible for a level that needs huge pages if none were reserved."""
+    """Raise Impossible for the level `ON` if this machine has reserved no huge pages."""
     if level == "ON":
         need_huge_pages("large_pages=ON")

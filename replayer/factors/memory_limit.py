@@ -18,17 +18,21 @@ def current(place: FactorPlace) -> str | None:
 
 
 def unavailable(place: FactorPlace) -> str:
-    """Return why no cgroup can be made here, "" if one can."""
+    """Return why no cgroup with a memory limit can be made on this machine; "" if one can."""
     return own_group.refusal(place.host, "memory")
 
 
 def check_level(level: str) -> None:
-    """Raise Impossible for a text that is not a size, or a size too small for a server."""
+    """Raise Impossible for a text that is neither "none" nor a size from 256MiB to 1024TiB."""
     _limit(level)
 
 
 def set_level(place: FactorPlace, level: str) -> None:
-    """Move replayer into a cgroup with this limit, and check that the limit is in force."""
+    """Move replayer into a cgroup with a memory limit, and check that the limit is in force.
+
+    `level` is the limit, such as 2GiB.  Raises ReplayerError if the kernel keeps another limit, and
+    Impossible for "none" if a cgroup has a limit.
+    """
     if level == current(place):
         return
     limit = _limit(level)

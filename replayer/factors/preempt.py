@@ -1,4 +1,4 @@
-"""Preemption model of the kernel, where it was built to switch it (PREEMPT_DYNAMIC)."""
+"""Preemption model of the kernel, switched while a kernel with PREEMPT_DYNAMIC runs."""
 
 from replayer.factors import KernelFile, Scope
 

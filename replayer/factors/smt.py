@@ -8,5 +8,5 @@ FILE = KernelFile("sys/devices/system/cpu/smt/control", refused=("notsupported",
 
 
 def levels(_place: FactorPlace) -> tuple[str, ...]:
-    """Return on and off."""
+    """Return the two levels: "on" and "off"."""
     return "on", "off"

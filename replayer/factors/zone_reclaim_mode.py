@@ -1,4 +1,4 @@
-"""Reclaim of memory on the own NUMA node before another one's is used."""
+"""Reclaim of memory on a process's own NUMA node before another node's is used: 0 is off."""
 
 from replayer.factors import KernelFile, Scope
 

@@ -1,4 +1,4 @@
-"""The verbs of a workload: one file or folder for each, whose name is the step's name.
+"""The steps (verbs) of a workload file: one Python file or folder for each, named like the step.
 
 A step module has a docstring, a `Spec` (a subclass of the model's `StepSpec`: the keys of the TOML
 table) and `run(spec, context) -> None`.  `run` writes each measurement into `context.findings` as

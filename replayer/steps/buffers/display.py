@@ -1,4 +1,4 @@
-"""Display of the step `buffers`: the share of blocks found in buffers of each size."""
+"""Display of the step `buffers`: the share of blocks found in server buffers of each size."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,10 @@ def form(result: StepResult) -> Form:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield a chart of the share of blocks found in the buffers, with their size on the x axis."""
+    """Yield one chart: percent of blocks found in the server's buffers, by their size in MiB.
+
+    It has a curve for each result of the compared `sides`.
+    """
     traces = [
         ChartTrace(
             side,

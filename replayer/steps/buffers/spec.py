@@ -1,4 +1,4 @@
-"""The keys of the step `buffers`."""
+"""The keys of the step `buffers` in a workload file."""
 
 from pydantic import Field
 
@@ -7,16 +7,16 @@ from replayer.load.spec import LoadSpec
 
 
 class Spec(LoadSpec):
-    """The keys of the step `buffers`."""
+    """The keys of the step `buffers`, which measures the hit share of several buffer sizes."""
 
     rate: float = Field(gt=0, le=10_000_000)
-    """Statements a second."""
+    """Statements a second that all sessions together send."""
     sessions: int = Field(32, ge=1, le=4096)
     """Sessions that send the statements."""
     sizes: tuple[units.Size, ...] = Field(min_length=1)
-    """Sizes of the server's buffers, each measured separately."""
+    """Sizes of the server's buffers in bytes, each measured separately."""
     window: units.Duration = Field(5.0, ge=1)
-    """Seconds of a window; the shares of blocks found in two successive windows are compared."""
+    """Seconds of one measured window; shares of blocks found in successive ones are compared."""
     longest: units.Duration = Field(60.0, ge=1)
     """Seconds after which a size is recorded, even if the buffers still fill."""
 

@@ -19,7 +19,7 @@ from replayer.steps.buffers.spec import Spec
 from replayer.units import show_size
 
 HAS_WINDOW = False
-"""Every size has its own windows, so the step as a whole has none."""
+"""Every size of the buffers has measured windows, so the step as a whole has none."""
 _STILL = 0.01
 """Buffers count as full if the share of missed blocks falls little from window to window.
 
@@ -27,19 +27,22 @@ The share may fall by at most this part of its value in the window before."""
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return the sizes of the tables that the statements work on."""
+    """Return the bytes of the tables that the statements work on: on disk, and kept in memory.
+
+    `block_size` is the size of the database's blocks in bytes.
+    """
     return spec.footprint(block_size)
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible or Skip if the step cannot run here."""
+    """Raise Impossible for tables of unsuitable size, Skip if replayer cannot set the buffers."""
     check_load(spec, context)
     if not context.server.can_stop or context.engine.spec.sessions.buffers is None:
         raise Skip("the size of the server's buffers is not replayer's to set")
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Measure each size of the buffers, and record the share of blocks found in them."""
+    """Run the load with each size of the server's buffers, and record the share of blocks found."""
     check(spec, context)
     for size in sorted(set(spec.sizes)):
         sized = spec.model_copy(update={"shared_buffers": size})
@@ -53,10 +56,10 @@ def run(spec: Spec, context: Context) -> None:
 def _measure(
     spec: Spec, asked: LevelRequest, size: int, context: Context, database: Database
 ) -> None:
-    """Measure one size of the buffers, window by window, and record the last window.
+    """Measure one size of the buffers in one measured window after the other; record the last one.
 
-    Stop when the share of blocks found no longer changes, or when the seconds of the key `longest`
-    have passed.  A window is a measured time.
+    `size` is in bytes, `asked` is the load.  Stop when the share of blocks found no longer changes,
+    or when the seconds of the key `longest` have passed.
     """
     seconds, before = 0.0, 1.0
     for level in _levels(spec, asked, context, database):

@@ -1,1 +1,1 @@
-"""The step `build`: the table, doubled until it is large enough."""
+"""The step `build`: makes the table by doubling its rows until it has enough of them."""

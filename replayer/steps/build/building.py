@@ -30,7 +30,11 @@ _MEASURED = VerbName("table/measured")
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """The clock, the size of the server's log, and CPU seconds, just before or after a doubling."""
+    """The clock, the size of the server's log, and CPU seconds, just before or after a doubling.
+
+    `clock_ns` is by the monotonic clock.  `wal_bytes` is None if the engine does not report its
+    log.  `cpu` is the CPU time of the server's processes.
+    """
 
     clock_ns: int
     wal_bytes: int | None
@@ -176,7 +180,7 @@ class Build:
         self.findings.facts |= facts_of(self.shape, row["rows"])
 
     def _double(self, builder: Builder, one: Doubling, task: Task) -> None:
-        """Do one doubling and show its progress."""
+        """Do one doubling (copy all rows of the table once more), and show its progress."""
         begun = time.monotonic_ns()
         size = self.doublings[-1]["table_bytes"] or 0
         made = 0
@@ -196,7 +200,10 @@ class Build:
 
     @contextlib.contextmanager
     def _told_what_is_kept(self) -> Iterator[None]:
-        """Add to an error in the `with` block how many rows are kept for the next build."""
+        """Add to a ReplayerError of the `with` block how many rows are kept for the next build.
+
+        An error that is a Skip or of another special kind is raised unchanged.
+        """
         try:
             yield
         except ReplayerError as error:

@@ -63,7 +63,10 @@ def _brief(result: StepResult) -> Brief:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield the chart of the rows per second of each doubling."""
+    """Yield one chart: rows per second of each doubling, by the rows of the table after it.
+
+    It has a curve for each result of the compared `sides`.
+    """
     traces = [
         _trace(number, run, rows)
         for number, results in enumerate(sides)

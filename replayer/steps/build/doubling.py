@@ -50,14 +50,18 @@ _STORE = VerbName("{layout}/store_{compression}")
 
 
 class Doubling(NamedTuple):
-    """One doubling: its number, from 1, and the number of rows in the table before it."""
+    """One doubling of the table's rows: its number, from 1, and the number of rows before it."""
 
     number: int
     rows: int
 
 
 class DoublingTask(NamedTuple):
-    """The task to make one new segment (part of the table) from an old one."""
+    """The task to make one new segment (part of the table) from an old one.
+
+    `source` and `target` are the numbers of the old and of the new segment, from 1.  Each of them
+    has `rows` rows.
+    """
 
     doubling: int
     source: int
@@ -65,6 +69,7 @@ class DoublingTask(NamedTuple):
     first_row: int
     """The number of rows before the first row of the old segment."""
     target_row: int
+    """The number of rows before the first row of the new segment."""
     rows: int
 
 
@@ -89,7 +94,7 @@ def doublings(rows_wanted: int, after: int = 0) -> list[Doubling]:
 
 
 def rows_after(doubling: int) -> int:
-    """Return the number of rows after that many doublings."""
+    """Return the number of rows after that many doublings of the first six rows."""
     return len(SEEDS) << doubling
 
 
@@ -140,7 +145,10 @@ def tasks(doubling: Doubling, segment_rows: int) -> list[DoublingTask]:
 
 @dataclass(frozen=True, slots=True)
 class DoublingJob:
-    """The work of one session: it takes one task after another from a queue that sessions share."""
+    """The work of one session: it takes one task after another from a queue that sessions share.
+
+    `first` are the statements to execute after connecting.  `queue` counts the tasks taken so far.
+    """
 
     connector: Connector
     first: tuple[str, ...]
@@ -156,7 +164,11 @@ class DoublingJob:
 
 
 class Builder:
-    """The sessions of a build, which share the work of each doubling and wait between doublings."""
+    """The sessions of a build, which share the work of each doubling and wait between doublings.
+
+    A doubling copies all rows of the table once more with new keys.  `todo` are the doublings to
+    do, `sessions` is the largest number of sessions.
+    """
 
     def __init__(
         self, database: "Database", shape: Shape, todo: list[Doubling], sessions: int

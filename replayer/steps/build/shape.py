@@ -14,7 +14,7 @@ from replayer.steps.build.spec import Spec
 from replayer.tables.persons import SEEDS, Shape
 
 _MOST_SEGMENTS = 1024
-"""The most segments of a table if the user gives no size: larger tables get larger segments."""
+"""The most segments of a table without the key `segment_rows`: it gets larger ones instead."""
 _MARGIN_BYTES = 256 << 20
 _MARGIN_SHARE = 0.05
 _COMPRESSIONS = VerbName("{layout}/compressions")
@@ -24,7 +24,7 @@ _ESTIMATE = VerbName("{layout}/estimate")
 
 
 def layout_of(spec: Spec, engine: Engine) -> str:
-    """Return the wanted layout or the engine's default; raise Impossible if the engine lacks it."""
+    """Return the key `layout` or the engine's default; raise Impossible if the engine lacks it."""
     layouts = engine.layouts()
     layout = spec.layout or engine.spec.layout
     if layout not in layouts:
@@ -67,7 +67,10 @@ def segment_rows_of(spec: Spec, engine: Engine, layout: str) -> int:
 
 
 def check_length(rows: int) -> None:
-    """Raise Impossible for so many rows that a last name would get too long for its column."""
+    """Raise Impossible for so many rows that a last name would get too long for its column.
+
+    Each doubling of the rows appends digits to last names.
+    """
     most = 0
     while doubling.longest_name(most + 1) <= doubling.LONGEST_NAME:
         most += 1
@@ -80,7 +83,7 @@ def check_length(rows: int) -> None:
 
 
 def shape_of(spec: Spec, database: Database) -> Shape:
-    """Return the table's layout, compression and segment size.
+    """Return the layout, the compression and the rows per segment of the table to build.
 
     Raise Impossible for a table that this server cannot have.
     """

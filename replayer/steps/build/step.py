@@ -28,7 +28,7 @@ _LOG_BYTES = 256 << 20
 
 
 def footprint(spec: Spec, _block_size: int) -> Footprint:
-    """Return an estimate of the bytes on disk of the table and the server's log.
+    """Return an estimate of the bytes that the table and the server's log will have on disk.
 
     The table is taken as hardly compressed.
     """

@@ -1,1 +1,1 @@
-"""The step `capacity`: the highest rate that is sustained within an objective."""
+"""The step `capacity`: finds the highest rate of statements that keeps a limit of latency."""

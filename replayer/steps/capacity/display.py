@@ -1,4 +1,4 @@
-"""Display of the search for the highest rate: its trials, result, and long run at the end."""
+"""Display of the step `capacity`, a search for the highest rate: trials, result, long run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 def form(result: StepResult) -> Form:
-    """Return the lines of a report: the trials, and the highest rate as multiple of the required.
+    """Return the lines of a report: the trials, and the highest multiple of the required rate.
 
     After these follow the limiting resource and the long run at the required rate.
     """
@@ -108,7 +108,11 @@ def _hold(result: StepResult) -> Iterator[Sentence]:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield a chart of response times by rate, from the trials in which the rate was sustained."""
+    """Yield one chart: response times in ms by the rate of statements.
+
+    It has curves of p50, p95 and p99 for each result of the compared `sides`, from the trials in
+    which the rate was sustained.
+    """
     traces = [
         ChartTrace(
             side,

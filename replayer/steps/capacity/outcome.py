@@ -1,4 +1,4 @@
-"""The results of the search for the highest rate, recorded for the report."""
+"""The results of the step `capacity`, a search for the highest rate, recorded for the report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,11 @@ _ALMOST = 0.999
 
 @dataclass(frozen=True, eq=False)
 class CapacityTrial:
-    """One attempt to sustain a rate, which is a multiple of the required rate."""
+    """One attempt to sustain a rate, which is a multiple of the required rate.
+
+    `level` has all that was measured, `point` the numbers from which saturation is judged, and
+    `ended` is the result.
+    """
 
     multiple: float
     level: LevelResult
@@ -46,7 +50,7 @@ class CapacityTrial:
 
 
 def disturbance(trials: Sequence[CapacityTrial]) -> str:
-    """Return a sentence on the other programs that used the processors during these trials."""
+    """Return words on the other programs that used the processors during the given trials."""
     known = [foreign for trial in trials if (foreign := trial.level.use.foreign) is not None]
     most = max((one.cpu_share or 0.0 for one in known), default=0.0)
     programs = ", ".join(known[-1].programs) if known else ""
@@ -87,7 +91,7 @@ def _judged(level: LevelResult) -> Latencies:
 
 
 def record_trial(findings: StepRecorder, trial: CapacityTrial) -> None:
-    """Record one trial (attempt to sustain a rate) as soon as it is measured."""
+    """Record one trial (attempt to sustain a rate) as a row of the table `trials`."""
     findings.row("trials", **_columns(trial))
 
 
@@ -117,6 +121,7 @@ def record(
 ) -> None:
     """Record the result of the search, and the resource that limited the rates not sustained.
 
+    `found` is that result.  `trials` are all that were run, also those that do not count.
     `cut_short` is True if the search ended early, so that a higher rate may be possible.
     """
     if found.accepted is not None:
@@ -180,7 +185,10 @@ def _record_first(findings: StepRecorder, found: Capacity, trials: Sequence[Capa
 
 
 def record_hold(findings: StepRecorder, trial: CapacityTrial) -> None:
-    """Record the numbers of the long run at the required rate, and if it met the objective."""
+    """Record the numbers of the long run at the required rate, and if it kept the objective.
+
+    The objective is the key `slo`: limits of response times.
+    """
     level = trial.level
     findings.row("hold", **_columns(trial))
     ended = "within" if trial.ended is SearchTrial.HELD else "exceeded"

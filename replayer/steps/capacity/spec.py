@@ -1,4 +1,4 @@
-"""The keys of the step `capacity`."""
+"""The keys of the step `capacity` in a workload file."""
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,7 @@ _LEAST_TRIALS = 2
 
 
 class Spec(LoadSpec):
-    """The keys of the step `capacity`."""
+    """The keys of the step `capacity`, which searches for the highest rate that is sustained."""
 
     rate: float = Field(gt=0, le=10_000_000)
     """Required statements a second: the multiple 1."""
@@ -24,9 +24,10 @@ class Spec(LoadSpec):
     sessions: int = Field(32, ge=1, le=4096)
     """Sessions that send the statements."""
     slo: Objective = "p99=20ms"
-    """Limits of the response times, from the intended start, of a rate: `p50=5ms p99=20ms`."""
+    """Limits of response times that a sustained rate keeps, as `p50=5ms p99=20ms`; the times count
+    from the intended start of a statement."""
     trial: units.Duration = Field(20.0, ge=1)
-    """Seconds of a trial of one rate."""
+    """Seconds of one trial, an attempt to sustain one rate."""
     resolution: float = Field(0.05, ge=0.005, le=1)
     """Smallest difference between two rates that are tried, as a share of the smaller one."""
     least: float = Field(1 / 16, gt=0, le=1)
@@ -56,5 +57,5 @@ class Spec(LoadSpec):
         return self.search_lasts() + self.hold
 
     def search_lasts(self, done: int = 0) -> float:
-        """Return the seconds that a short search still takes after `done` trials."""
+        """Return the seconds that a short search still takes after `done` trials; never 0."""
         return max(_LEAST_TRIALS, USUAL_TRIALS - done) * (self.trial + _BETWEEN)

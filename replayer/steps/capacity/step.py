@@ -41,7 +41,7 @@ from replayer.units import show_count, show_duration
 from replayer.watch import interference, quiet_machine
 
 HAS_WINDOW = False
-"""Every trial has its own window, so the step as a whole has none."""
+"""Every trial (attempt to sustain a rate) has a measured window; the step as a whole has none."""
 _SAMPLE_SECONDS = 0.1
 _WARM_UP_SECONDS = 5.0
 _BUSY_CLIENTS = 0.9
@@ -49,27 +49,30 @@ _MOST_VOID = 2
 """Disturbed trials in a row after which a search waits for a quiet machine."""
 _TWICE = 2
 _DONE = 0.9
-"""Share of the offered statements that must be done for a rate to be held."""
+"""Share of the offered statements that must be answered in time for a rate to be sustained."""
 _FAR = 1.5
-"""A time beyond this multiple of the objective is not explained by noise."""
+"""A response time beyond this multiple of its limit is not explained by noise."""
 _LONGER = 1.25
-"""With `decide`, a search ends at this multiple of the announced time."""
+"""With the key `decide`, a search ends at this multiple of its announced time."""
 _ALMOST = 0.999
 """A multiple above this counts as 1, which allows for rounding errors."""
 
 
 def uses_client_hosts(_spec: Spec) -> bool:
-    """Return True: the sessions of this step may run on client hosts."""
+    """Return True: the sessions of this step may run on other hosts, named by --clients."""
     return True
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return the sizes of the tables that the statements work on."""
+    """Return the bytes of the tables that the statements work on: on disk, and kept in memory.
+
+    `block_size` is the size of the database's blocks in bytes.
+    """
     return spec.footprint(block_size)
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible or Skip if the step cannot run here."""
+    """Raise Impossible if the tables are too small or too large, Skip if a feature is missing."""
     check_load(spec, context)
 
 
@@ -106,7 +109,8 @@ class _GaveUp(Exception):
 class _Search:
     """One search for the highest rate: its trials, and the time that it may take.
 
-    The result is recorded when the search ends, even by an error.
+    `asked` is the load without its rate, which each trial sets.  The result is recorded when the
+    search ends, even by an error.
     """
 
     def __init__(
@@ -273,22 +277,26 @@ class _Search:
 
 
 def _loose(objective: str) -> tuple[Goal, ...]:
-    """Return the objective's goals with larger limits; a level beyond these surely fails."""
+    """Return the objective's limits of response times, 1.5 times as large.
+
+    A measurement beyond these limits has failed, whatever the noise.
+    """
     return tuple(goal._replace(seconds=_FAR * goal.seconds) for goal in goals(objective))
 
 
 def _trial(spec: Spec, wanted: LevelRequest, context: Context, database: Database) -> CapacityTrial:
-    """Measure one rate, and return the trial with the answer whether the rate was sustained."""
+    """Measure the rate of the load `wanted`; return the trial, with its result and the reason."""
     level, used = measure_point(wanted, spec.given_ceilings, context, database)
     ended, reason = outcome_of(spec.slo, level)
     return CapacityTrial((wanted.rate or 0.0) / spec.rate, level, used, ended, reason)
 
 
 def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
-    """Return how a trial ended, and the reason if its rate was not sustained, or else "".
+    """Return (result of a trial, the reason why its rate was not sustained or "" if it was).
 
-    A rate is sustained if nine tenths of the offered statements were answered within the window
-    (the measured time), and the response times are within the objective.
+    A rate is sustained if nine tenths of the offered statements were answered within the measured
+    window, and the response times are within `objective`, such as "p99=20ms".  The result is
+    NOT_OFFERED if replayer's clients were too slow, or if no statement was due.
     """
     if not level.offered:
         rate = show_count(round(level.asked.rate or 0.0, 3))
@@ -309,6 +317,9 @@ def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
 
 
 def _over(wanted: tuple[Goal, ...], level: LevelResult) -> str:
-    """Return in words the goals that the response times of a trial exceed; "" if there are none."""
+    """Return in words the limits that the response times of a trial exceed; "" if there are none.
+
+    `wanted` are the limits of percentiles, `level` has the response times.
+    """
     over = [(name, missed(wanted, times)) for name, times in timed(level).items()]
     return ", ".join(f"{name}{words}" for name, words in over if words)

@@ -1,1 +1,1 @@
-"""The step `flush`: everything on disk, with proof."""
+"""The step `flush`: writes all of the table to disk, and proves that nothing is left to write."""

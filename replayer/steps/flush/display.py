@@ -9,7 +9,10 @@ _TOLD = frozenset({"proven", "buffers.dirty", "pages.dirty_bytes", "files"})
 
 
 def form(result: StepResult) -> Form:
-    """Return a sentence with the proof that all is on disk, or a warning if that was not proven."""
+    """Return a sentence: proof that all of the table is on disk, or a warning if proof is missing.
+
+    There is no sentence if the result of the step has no proof in either way.
+    """
     get = result.facts.get
     if get("proven") is None:
         return Form(glosses=_GLOSSES, brief=_brief(result, proof=""))

@@ -18,7 +18,7 @@ from replayer.tables.persons import BuildState
 from replayer.tables.unwritten import Unwritten
 
 HAS_WINDOW = False
-"""A flush does not count operations."""
+"""A flush does not count operations, so it has no measured window."""
 _VACUUM = VerbName("{layout}/vacuum")
 _VACUUM_ALL = VerbName("{layout}/vacuum_all")
 _VACUUM_TABLE = VerbName("table/vacuum")
@@ -26,7 +26,7 @@ _FLUSH = VerbName("flush")
 
 
 class Spec(StepSpec):
-    """The keys of a flush step: none except those of every step."""
+    """The keys of the step `flush` in a workload file: only those that every step has."""
 
 
 def run(_spec: Spec, context: Context) -> None:

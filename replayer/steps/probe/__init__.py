@@ -1,1 +1,1 @@
-"""The step `probe`: the machine without a database."""
+"""The step `probe`: measures storage, processors or memory of the machine without a database."""

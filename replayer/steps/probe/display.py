@@ -1,11 +1,14 @@
-"""Display of a probe: the lines that the replaced tool would print, then the probe's own tables."""
+"""Display of a probe: the lines that a tool such as fio would print, then the probe's tables."""
 
 from replayer.model import StepResult
 from replayer.run.display import Form, Part, Sentence, Tone, Verbatim, WholeTable
 
 
 def form(result: StepResult) -> Form:
-    """Return the lines that the replaced tool would print, then all tables of the probe."""
+    """Return the lines that the tool whose work the probe does would print, then all its tables.
+
+    Such a tool is fio or orion.  Lines are there only if the probe made some.
+    """
     lines: list[Part] = []
     for name, texts in result.printed.items():
         lines.append(Sentence(name, Tone.QUIET))

@@ -30,12 +30,12 @@ def needs_database(_spec: StepSpec) -> bool:
 
 
 def run_here_reason(_spec: StepSpec) -> str:
-    """Return the reason why a probe cannot be sent to another host, and must be started there."""
+    """Return the error words for a run on another host: a probe must be started on that host."""
     return "a probe measures a host that has no part in it: run it there"
 
 
 def uses_client_hosts(spec: ProbeSpec) -> bool:
-    """Return whether client hosts can take part in the probe, each with its own files."""
+    """Return whether the hosts named by --clients can take part, each with files of the probe."""
     return probes.load(spec.probe).ON_HOSTS and not spec.device
 
 
@@ -52,7 +52,7 @@ def spec_of(table: dict[str, Any]) -> type[StepSpec]:
 
 
 def footprint(spec: ProbeSpec, _block_size: int) -> Footprint:
-    """Return the bytes of the probe's files on disk.
+    """Return the bytes of the probe's files on disk; 0 if it works on a device.
 
     Several probes of a workload need the space only once: each removes its files before the next
     probe begins.
@@ -62,9 +62,10 @@ def footprint(spec: ProbeSpec, _block_size: int) -> Footprint:
 
 
 def check(spec: ProbeSpec, context: Context) -> None:
-    """Raise an error if the disk has too little space, or if the probe cannot use the named device.
+    """Raise Impossible if the disk has too little space for the probe's files.
 
-    Nothing is written by this check.
+    Also raise Impossible if the probe cannot use the device that the key `device` names.  Nothing
+    is written by this check.
     """
     probe = probes.load(spec.probe)
     spec = _dealt(spec, context)
@@ -78,7 +79,7 @@ def check(spec: ProbeSpec, context: Context) -> None:
 
 
 def run(spec: ProbeSpec, context: Context) -> None:
-    """Run the probe in its own folder, which is removed afterwards."""
+    """Run the probe, and record its results; its files are in a new folder, which is removed."""
     spec = _dealt(spec, context)
     with Workspace(context.storage) as workspace, _watching(spec, context) as sampler:
         probe_context = ProbeContext(
@@ -97,7 +98,8 @@ def run(spec: ProbeSpec, context: Context) -> None:
 def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
     """Return the probe's keys; if client hosts take part, `clients` becomes the number of them.
 
-    Raise Impossible if the keys contradict the client hosts, such as another number of clients.
+    Client hosts are those named by --clients.  Raise Impossible if the keys contradict them, such
+    as another number of clients.
     """
     hosts = context.clients.names
     if not hosts or not uses_client_hosts(spec):
@@ -116,10 +118,10 @@ def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
 
 
 def _watching(spec: ProbeSpec, context: Context) -> AbstractContextManager[Sampler]:
-    """Return a context manager that yields the sampler of the disk in use.
+    """Return a context manager that yields the sampler of the disk that the probe uses.
 
-    A sampler copies the kernel's counters every second.  The disk is the named device, or that of
-    the probe's files.
+    A sampler copies the kernel's counters every second.  The disk is the one that the key `device`
+    names, or else that of the probe's files.
     """
     if spec.device:
         return context.watching(device.name_of(spec.device))

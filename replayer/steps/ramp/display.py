@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 def form(result: StepResult) -> Form:
     """Return the lines of a report: a row for each number of sessions, and the limiting resource.
 
-    Between them are the coefficients of the scalability law and the use of each resource.
+    In between are the coefficients of the Universal Scalability Law, and the use of each resource.
     """
     first, proof = result.facts.get("ramp.first"), result.facts.get("ramp.proof")
     tone = Tone.BAD if first == "unclear" else Tone.GOOD
@@ -134,9 +134,10 @@ def _resources(rows: Sequence[Row]) -> TableRows:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield three charts with the number of sessions on the x axis.
+    """Yield up to three charts with the number of sessions on the x axis.
 
-    They show throughput with the fitted law, response times, and the use of resources.
+    They show throughput with the fitted scalability law, the times of statements in ms, and the use
+    of each resource in percent.  Each has the curves of all the results in `sides`, to be compared.
     """
     runs = [(side, one) for side, results in enumerate(sides) for _, one in results]
     curve = [trace for side, one in runs for trace in _curves(side, one.tables)]

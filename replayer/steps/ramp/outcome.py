@@ -1,6 +1,6 @@
 """The results of a ramp, recorded for the report: levels, scalability law, limiting resource.
 
-A level is a number of sessions that is kept for one measurement.
+A ramp measures throughput at several numbers of sessions.  Each number is a level.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,10 @@ _NEITHER = Better.NEITHER
 
 @dataclass(frozen=True, eq=False)
 class RampTrial:
-    """One measurement of a level (number of sessions); `settled` is True if the rate was steady."""
+    """One measurement of a level (number of sessions); `settled` is True if the rate was steady.
+
+    `level` has all that was measured, `point` the numbers from which saturation is judged.
+    """
 
     level: LevelResult
     point: LevelPoint
@@ -35,7 +38,7 @@ class RampTrial:
 
 
 def record_trial(findings: StepRecorder, trial: RampTrial) -> None:
-    """Record one measurement of a level (number of sessions) as soon as it is made."""
+    """Record one measurement of a level (number of sessions) as a row of the table `trials`."""
     level = trial.level
     findings.row(
         "trials",
@@ -84,7 +87,7 @@ def _by_level(trials: Sequence[RampTrial]) -> list[tuple[int, list[RampTrial]]]:
 def _law(spec: Spec, findings: StepRecorder, trials: Sequence[RampTrial]) -> Scalability | None:
     """Return the scalability law that fits the mean throughput of each level (number of sessions).
 
-    If none fits, add a note and return None.
+    If none fits, add a note with the reason, and return None.
     """
     means = [
         (level, fmean(trial.point.throughput for trial in same))
@@ -102,7 +105,8 @@ def _law(spec: Spec, findings: StepRecorder, trials: Sequence[RampTrial]) -> Sca
 def _level_row(sessions: int, same: Sequence[RampTrial], law: Scalability | None) -> dict[str, Any]:
     """Return the row of one level (number of sessions) in the table `levels`: means of its repeats.
 
-    `same` are the repeats. The row also has the throughput that `law` gives, None without a law.
+    `same` are the repeats. The row also has the statements per second that `law` predicts for this
+    number of sessions, None without a law.
     """
     service = Latencies.of(trial.level.service for trial in same)
     rows = [level_columns(trial.point, trial.level, service) for trial in same]
@@ -118,9 +122,10 @@ def _level_row(sessions: int, same: Sequence[RampTrial], law: Scalability | None
 
 
 def _busy(same: Sequence[RampTrial]) -> dict[str, float]:
-    """Return resource -> share of its capacity that was used, from 0 to 1, as mean of the repeats.
+    """Return resource -> share of its capacity that was used, from 0 to 1.
 
-    Resources of unknown capacity are left out.
+    A share is the mean over `same`, the repeats of one number of sessions.  Resources of unknown
+    capacity are left out.
     """
     names = dict.fromkeys(name for trial in same for name in trial.point.uses)
     shares = {
@@ -171,10 +176,11 @@ def _measure(findings: StepRecorder, trials: Sequence[RampTrial], found: Saturat
 
 
 def _waits(trials: Sequence[RampTrial], knee: int) -> Iterator[str]:
-    """Yield texts `NAME SESSIONS` on the waits in the server, the most frequent wait first.
+    """Yield texts `NAME SESSIONS` on the waits in the server, the wait of most sessions first.
 
-    SESSIONS is the average number of sessions in the wait. It covers the knee (the fewest sessions
-    with nearly the highest throughput) and all levels with more sessions.
+    SESSIONS is the average number of sessions in the wait NAME; waits below 0.05 are left out.  The
+    average is over all levels with at least `knee` sessions, the fewest with nearly the highest
+    throughput.
     """
     flat = [trial.level for trial in trials if trial.point.sessions >= knee]
     names = {name for level in flat for name in level.waits}

@@ -1,4 +1,4 @@
-"""The keys of the step `ramp`."""
+"""The keys of the step `ramp` in a workload file."""
 
 from typing import Annotated
 
@@ -15,18 +15,18 @@ def _rising(levels: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Spec(LoadSpec):
-    """The keys of the step `ramp`."""
+    """The keys of the step `ramp`, which measures throughput by the number of sessions."""
 
     levels: Annotated[tuple[int, ...], AfterValidator(_rising)] = (1, 2, 4, 8, 16, 32)
-    """Numbers of sessions."""
+    """Numbers of sessions to measure; each is a level."""
     around_knee: bool = True
-    """Measure further levels around the one where throughput stops growing."""
+    """Measure further numbers of sessions around the one at which throughput stops growing."""
     repeats: int = Field(3, ge=3, le=1000)
     """Repeats of each level, in an order drawn by `seed`."""
     shortest: units.Duration = Field(5.0, ge=1)
-    """Seconds of a level; it is measured again, twice as long, if its rate was not steady."""
+    """Seconds of one measurement; it is repeated, twice as long, if the rate was not steady."""
     longest: units.Duration = Field(20.0, ge=1)
-    """Seconds that no level exceeds, steady or not."""
+    """Longest seconds of one measurement, even if the rate is not steady then."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Spec":
@@ -35,5 +35,5 @@ class Spec(LoadSpec):
         return self
 
     def lasts(self) -> float:
-        """Return the seconds that all measurements take if each one takes its shortest time."""
+        """Return the seconds of all measurements if each one is as short as the key `shortest`."""
         return len(self.levels) * self.repeats * self.shortest

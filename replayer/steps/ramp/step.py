@@ -1,8 +1,8 @@
 """Measure the growth of throughput with the number of sessions, and find the limiting resource.
 
-A level is a number of sessions.  Each session sends its next statement when it has the answer.
-Every level is measured several times, in random order.  The Universal Scalability Law is fitted to
-the levels' means.  The operational laws show which resource saturates first: see
+A level is a number of sessions.  Each session sends its next statement when it has the answer to
+the last one.  Every level is measured several times, in random order.  The Universal Scalability
+Law is fitted to the levels' means.  The operational laws show which resource saturates first: see
 analysis/capacity/scalability.py and analysis/capacity/saturation.py.
 """
 
@@ -24,30 +24,33 @@ from replayer.steps.ramp.outcome import RampTrial, record, record_trial
 from replayer.steps.ramp.spec import Spec
 
 HAS_WINDOW = False
-"""Every level has its own window, so the step as a whole has none."""
+"""Every number of sessions has a measured window, so the step as a whole has none."""
 _SAMPLE_SECONDS = 0.05
 
 
 def uses_client_hosts(_spec: Spec) -> bool:
-    """Return True: the sessions of a ramp may run on client hosts."""
+    """Return True: the sessions of a ramp may run on other hosts, which are named by --clients."""
     return True
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return the sizes of the tables that the statements work on."""
+    """Return the bytes of the tables that the statements work on: on disk, and kept in memory.
+
+    `block_size` is the size of the database's blocks in bytes.
+    """
     return spec.footprint(block_size)
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible or Skip if the step cannot run here."""
+    """Raise Impossible if the tables are too small or too large, Skip if a feature is missing."""
     check_load(spec, context)
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Measure every number of sessions, record the curve, and find the limiting resource.
+    """Measure throughput at every number of sessions; record it, and the limiting resource.
 
-    Further numbers are measured around the knee: the fewest sessions with nearly the highest
-    throughput.
+    With the key `around_knee`, further numbers are measured around the knee: the fewest sessions
+    with nearly the highest throughput.
     """
     check(spec, context)
     with ready(spec, max(spec.levels), context) as (database, plain):
@@ -64,8 +67,9 @@ def _measured(
 ) -> list[RampTrial]:
     """Measure all levels (numbers of sessions) in random order; return the results in that order.
 
-    Each level is measured `repeats` times.  Levels around the knee are added if the key
-    `around_knee` is true.
+    `asked` is the load without its number of sessions, which each measurement sets.  Each level is
+    measured `repeats` times.  Levels around the knee (the fewest sessions with nearly the highest
+    throughput) are added if the key `around_knee` is true.
     """
     order = random.Random(spec.seed)  # noqa: S311 - an order, no secret
     loads = (asked.drawn(number) for number in count(1))
@@ -84,8 +88,8 @@ def _shuffled(levels: Sequence[int], order: random.Random) -> list[int]:
 def _between(trials: Sequence[RampTrial]) -> list[int]:
     """Return numbers of sessions between the knee and the measured numbers next to it.
 
-    The knee is the fewest sessions with nearly the highest throughput.  The list is empty if no
-    whole number is left between them.
+    The knee is the fewest sessions with nearly the highest throughput.  There is at most one number
+    on each side of it: the geometric mean, rounded, if that is not measured already.
     """
     knee = saturation.knee([trial.point for trial in trials])
     levels = sorted(trial.point.sessions for trial in trials)
@@ -98,9 +102,10 @@ def _between(trials: Sequence[RampTrial]) -> list[int]:
 def _trial(
     spec: Spec, loads: Iterator[LevelRequest], sessions: int, context: Context, database: Database
 ) -> RampTrial:
-    """Measure one number of sessions until the rate is steady, and record it.
+    """Measure one number of sessions until the rate is steady; record and return the last try.
 
-    If the rate is not steady, measure again for twice the time, up to the key `longest`.
+    If the rate is not steady, measure again for twice the time, up to the key `longest`.  `loads`
+    yields requests that differ only in the rows that the statements read.
     """
     seconds = spec.shortest
     title = f"{sessions} session{'s' if sessions > 1 else ''}"
@@ -118,6 +123,6 @@ def _trial(
 
 
 def _settled(level: LevelResult) -> bool:
-    """Return whether the answers per second kept a steady rate during the whole measured time."""
+    """Return whether the number of answers in each second was steady during the measured time."""
     found = steadiness.steady(level.answers[: int(level.seconds)])
     return found.start == 0 and not found.left

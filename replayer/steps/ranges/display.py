@@ -21,7 +21,10 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return explanations of the step's metrics; the report then lists all results as usual."""
+    """Return a form with explanations of the metrics and a summary, but without special lines.
+
+    The report lists all results of the step as usual.
+    """
     return Form(
         headline=("ranges.completed", "ranges.service.p50", "ranges.service.p99"),
         facts=frozenset({"reads.kind"}),

@@ -1,4 +1,4 @@
-"""The keys of the step `ranges`."""
+"""The keys of the step `ranges` in a workload file."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from replayer.model import ReadOrigin, StepSpec
 
 
 class Spec(StepSpec):
-    """The keys of the step `ranges`."""
+    """The keys of the step `ranges`, in which sessions read random ranges of the table's rows."""
 
     sessions: int = Field(8, ge=1, le=1024)
     """Sessions, each with one statement under way at a time."""
@@ -22,9 +22,9 @@ class Spec(StepSpec):
     it from the device: by direct I/O where the engine has it, else the engine's buffers are small
     and a cgroup bounds the page cache."""
     buffers: units.Size = Field(64 << 20, ge=16 << 20)
-    """The engine's own buffers for physical reads, if a setting limits them."""
+    """Bytes of the engine's own buffers for physical reads, if it has a setting for them."""
     page_cache: units.Size = Field(64 << 20, ge=16 << 20)
-    """Page cache that a cgroup leaves to the engine for physical reads."""
+    """Bytes of page cache that a cgroup leaves to the engine for physical reads."""
     seed: int = Field(1, ge=0, le=1 << 31)
     """The same seed reads the same ranges in the same order."""
 

@@ -36,7 +36,7 @@ _GROUP = "cgroup"
 _RANGE = VerbName("table/range")
 _IDLE = 50
 _LARGER = 4
-"""For physical reads the table is at least this many times as large as the caches."""
+"""For physical reads, the table must be at least this many times as large as the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,8 @@ def _settings(spec: Spec, context: Context) -> dict[str, str]:
 def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
     """Limit the server's memory during the `with` block, so that reads must reach the device.
 
-    Nothing is limited for reads from memory, or if the engine reads with direct I/O.  Raises Skip
-    if the table is too small for the limit.
+    `files` are the files of the table.  Nothing is limited for reads from memory, or if the engine
+    reads with direct I/O.  Raises Skip if the table is too small for the limit.
     """
     context.findings.facts |= {"reads.kind": spec.reads}
     if spec.reads == "cached":
@@ -177,7 +177,7 @@ def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
 def _brought(spec: Spec, files: list[Path], context: Context) -> Cold:
     """Read the table into the page cache, or drop it from there, as the key `reads` asks.
 
-    Returns the coldness that was reached.
+    `files` are the files of the table.  Returns how much of them is in memory after that.
     """
     ours = context.server.can_stop
     wanted = Temperature.HOT if spec.reads == "cached" else Temperature.COLD
@@ -201,7 +201,7 @@ def _measure_idle(database: Database, context: Context) -> Traffic:
 
 
 def _without(idle: Traffic, level: LevelResult) -> LevelResult:
-    """Return the results without the reads that the server makes for any statement.
+    """Return measured results without the reads that the server makes for any statement.
 
     `idle` are the reads of 50 statements that read no table.  Their mean is subtracted once for
     each statement.
@@ -254,7 +254,7 @@ def _record(spec: Spec, context: Context, level: LevelResult, cold: Cold) -> Non
 
 
 def _balance(spec: Spec, context: Context, level: LevelResult) -> Ledger | None:
-    """Return the ledger: the number of reads from the engine's buffers, page cache and device.
+    """Return the ledger: reads per second from the engine's buffers, the page cache and the device.
 
     One block of the ledger is one read that the server asked the kernel for.  A range without such
     a read counts as found in the engine's own buffers.  The result is None if the reads of the

@@ -37,7 +37,10 @@ _SLOWED = frozenset({MetricVerdict.WORSE, MetricVerdict.LIKELY_WORSE})
 def record(
     context: Context, schedule: ReplaySchedule, tally: ReplayCounts, use: MachineUse | None
 ) -> None:
-    """Record the table `against_source` in the findings, if the log has durations.
+    """Record the table `against_source`, which compares each statement's times with the log.
+
+    Nothing is recorded if the log has no durations.  `tally` are the counts of the replay, `use` is
+    the use of the machine meanwhile; None if it is not known.
 
     The statements that are slower than in the log, or probably slower, come first, in the order of
     their added seconds.  All other statements follow, in the order of their total seconds in the
@@ -75,10 +78,10 @@ def slower(table: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _times(tally: ReplayCounts) -> dict[int, TimesOfGroups]:
-    """Return, for each fingerprint, the times that can be compared with the log.
+    """Return index of a fingerprint in the plan -> its times that can be compared with the log.
 
-    They are of the executions that also have a time in the log, summed by group of sessions.  A key
-    is the index of the fingerprint in the plan of the replay.
+    They are of the executions that also have a time in the log, in seconds, summed by group of
+    sessions.  Returns {} if there are none.
     """
     source, target = by_group(tally.source_ns), by_group(tally.target_ns)
     return {

@@ -17,17 +17,20 @@ After another error in the session, they follow from it: the statement that crea
 
 
 class AnswerVerification:
-    """Compares answers with the log, and notes each kind of difference when it first occurs."""
+    """Compares the server's answers with the log, and notes when each difference first occurs."""
 
     def __init__(self, statistics: ReplayStatistics, *, rows: bool) -> None:
-        """Compare errors, and also numbers of rows if `rows` is True."""
+        """Set up the comparison: always of errors, and of numbers of rows if `rows` is True.
+
+        `statistics` gets the result of each statement.
+        """
         self._statistics = statistics
         self._with_rows = rows
 
     def check(self, client: ReplayClient, record: Record, connection: WireConnection) -> None:
         """Compare the answer to a statement with the log, and record the result of the statement.
 
-        The answer is on `connection`.
+        `connection` has the answer, `record` has the error and the rows of the log.
         """
         code = number_of(connection.sqlstate) if connection.sqlstate else 0
         if record.flags & IMPOSED:

@@ -35,9 +35,9 @@ _EVERYWHERE = frozenset({"begin", "commit", "rollback"})
 
 @dataclass(frozen=True)
 class Names:
-    """The names that one key gives: those to keep, and those to leave out (written after !).
+    """The names in one key of the step: those to keep, and those to leave out (written after !).
 
-    Names may have the wildcards * and ?.
+    `key` is the key's name, such as "users".  Names may have the wildcards * and ?.
     """
 
     key: str
@@ -207,7 +207,7 @@ class Choice:
         return not reason
 
     def describe(self, session: LoggedSession) -> None:
-        """Take the description of a session (user, application) before its first action."""
+        """Store the description of a session (user, application), before its first action."""
         self._walk.describe(session)
 
     def left_out(self) -> Mapping[str, int]:
@@ -282,7 +282,7 @@ class _Walk:
         self._sessions[session.number] = session
 
     def session(self, action: Action) -> LoggedSession:
-        """Return the session of an action."""
+        """Return the session of an action, without a user or names if it was not described."""
         known = self._sessions.get(action.session)
         return known or self._sessions.setdefault(action.session, LoggedSession(action.session))
 
@@ -334,7 +334,10 @@ def _matches(name: str, asked: str) -> bool:
 
 
 def _matches_table(name: str, asked: str) -> bool:
-    """Return whether a table matches a name; one of the two may lack the schema."""
+    """Return whether the table `name` matches `asked`, a name that may have * and ?.
+
+    If one of the two has no schema, only the names without it are compared.
+    """
     schema, _, table = asked.rpartition(".")
     own_schema, _, own_table = name.rpartition(".")
     if schema and own_schema and not _matches(own_schema, schema):

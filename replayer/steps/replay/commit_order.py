@@ -53,18 +53,20 @@ _GAP, WHOLE_TABLE, _FIRST_KIND = range(3)
 
 
 def client_number(process: int, who: int, processes: int) -> int:
-    """Return a client's number among the clients of all processes.
+    """Return a client's number among the clients of all processes of a replay, from 0.
 
-    `who` is its number among the clients of the process `process`; both count from 0.
+    A client is one captured session that is replayed.  `who` is its number among the clients of the
+    process `process`; both count from 0.  `processes` is the number of processes.
     """
     return who * processes + process
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The layout of the shared memory, and the eventfds that wake processes.
+    """The layout of the shared memory with the order of commits, and eventfds to wake processes.
 
-    Every worker process gets it.
+    Every worker process gets it.  A rank is the place of a transaction in the order, a chain is the
+    order of the changes of one table, and a turn is the place of a change in it.
     """
 
     memory: Descriptor
@@ -85,6 +87,7 @@ class Shared:
     turns: int
     """Offset of the waits of the turns: two columns of 8 bytes for each (see _TURN_COLUMNS)."""
     end: int
+    """Size of the whole memory in bytes."""
 
     def number(self, process: int, who: int) -> int:
         """Return a client's number among the clients of all processes.
@@ -122,7 +125,7 @@ class _Changes:
     ends: "array[int]" = field(default_factory=lambda: array("q"))
 
     def put(self, turn: int, change: RowChange) -> None:
-        """Store the change at a turn, which is its place among the changes of the table."""
+        """Store a change at its turn: its place among the changes of the table, from 0."""
         more = turn + 1 - len(self.kinds)
         columns = (self.kinds, self.rows, self.starts, self.ends)
         for column, value in zip(columns, change, strict=True):
@@ -175,20 +178,23 @@ class Sequenced:
         self._of_turns: dict[int, array[int]] = {}
 
     def ends(self, rank: int, owner: int = _NOBODY) -> None:
-        """Note that the client `owner` will end the transaction of a rank, its place in the order.
+        """Note that the client `owner` will end the transaction with a rank (place in the order).
 
         Ranks that are never noted count as ended.
         """
         _mark(self._ranks, self._of_ranks, rank, owner)
 
     def kind(self, columns: tuple[str, ...]) -> int:
-        """Return the number for a set of columns by which changes choose their rows."""
+        """Return the number of a set of columns by which changes choose their rows.
+
+        The same set always gets the same number.
+        """
         return self._kinds.setdefault(columns, len(self._kinds) + _FIRST_KIND)
 
     def takes(
         self, chain: int, turn: int, owner: int = _NOBODY, change: RowChange = _NO_CHANGE
     ) -> None:
-        """Note that the client `owner` will make a change of a table.
+        """Note that the client `owner` will make the change `change` of a table.
 
         `chain` is the number of the table's chain of changes, and `turn` is the place in it.
         """
@@ -260,7 +266,11 @@ def _write(file: int, content: bytes | bytearray) -> None:
 
 
 class Gate:
-    """The commit order in one process: its clients that wait, and the turn that each waits for."""
+    """The commit order in one process: its clients that wait, and the turn that each waits for.
+
+    A client is one captured session that is replayed.  `who` is always the number of a client among
+    those of this process.
+    """
 
     def __init__(self, shared: Shared, process: int) -> None:
         self._shared = shared
@@ -295,7 +305,7 @@ class Gate:
         return words
 
     def close(self) -> None:
-        """Release the mapping of the memory."""
+        """Unmap the shared memory with the order."""
         for words in self._views:
             words.release()
         self._bytes.close()
@@ -340,15 +350,15 @@ class Gate:
         self._clients[at + _WAITS] = waits
 
     def goes(self, who: int) -> None:
-        """Publish that a client no longer waits: its turn has come, or it was forced to go on."""
+        """Publish to all processes that a client no longer waits, by its turn or before it."""
         self._clients[self._shared.number(self._process, who) * _COLUMNS + _WAITS] = _FREE
 
     def meet(self, who: int, session: int) -> None:
-        """Publish the number of a client's session in the server, 0 for none."""
+        """Publish to all processes the number of a client's session in the server, 0 for none."""
         self._clients[self._shared.number(self._process, who) * _COLUMNS + _SESSION] = session
 
     def deadlocked(self, blocked: Iterable[tuple[int, int]], asked_ns: int) -> list[int]:
-        """Return the clients of this process to release: they are part of a deadlock.
+        """Return the clients of this process that must go on now, as they are part of a deadlock.
 
         `blocked` has pairs of sessions in the server at the time `asked_ns` (monotonic, ns): one
         that waited for a lock, and one that it waited for.  One client of each cycle is released,
@@ -396,7 +406,7 @@ class Gate:
         return edges
 
     def _present(self) -> list[int]:
-        """Return the numbers of the clients that are connected or wait."""
+        """Return the numbers of all clients, in all processes, that are connected or wait."""
         if not len(self._clients):
             return []
         table = np.frombuffer(self._clients, np.int64).reshape(-1, _COLUMNS)
@@ -404,7 +414,7 @@ class Gate:
         return present
 
     def _owner(self, waits: int) -> int:
-        """Return the client that must act next before a wait can end; -1 if there is none.
+        """Return the number of the client that must act next before a wait can end; -1 if none.
 
         That is the owner of the first rank or turn that the wait needs and that has not ended.
         `waits` is the wait as a number, in the form that is described at _FREE.
@@ -436,7 +446,7 @@ class Gate:
         return self._next[chain]
 
     def end(self, rank: int, chain: int, turn: int) -> None:
-        """Mark a transaction and a change as ended.
+        """Mark a transaction and a change of a table as ended, for all processes.
 
         `rank` is the place of the transaction in the order; -1 if none ends.  `turn` is the place
         of the change in the chain `chain` of a table; `chain` is -1 if no change ends.
@@ -452,7 +462,7 @@ class Gate:
                 self._free += self._by_row.pop(place)
 
     def released(self) -> Sequence[int]:
-        """Return the clients whose wait may be over: call `waits` again for each of them."""
+        """Return this process's clients whose wait may be over: call `waits` again for each."""
         free, self._free = self._free, []
         if self._others and self._by_row:
             for place in [place for place in self._by_row if self._bytes[place]]:
@@ -495,9 +505,9 @@ class Gate:
 
 
 def _circle(edges: Mapping[int, set[int]]) -> list[int] | None:
-    """Return a cycle: each of its nodes waits for the next one, and the last for the first.
+    """Return the nodes of a cycle: each waits for the next one, and the last one for the first.
 
-    Return None if there is no cycle.
+    `edges` is node -> nodes that it waits for.  Return None if there is no cycle.
     """
     done: set[int] = set()
     for begin in edges:

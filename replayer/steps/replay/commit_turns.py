@@ -1,4 +1,4 @@
-"""Clients of one process that wait for their turn in the order of commits."""
+"""Clients (replayed sessions) of one process that wait for their turn in the order of commits."""
 
 import select
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from replayer.steps.replay.work import Record, ReplayJob
 _LOOK_AGAIN = 0.1
 """Seconds after which a waiting client checks the order again, in case a wake-up was missed."""
 _LOOK_NS, _LONGEST_LOOK_NS = 5_000_000, 150_000_000
-"""Wait before the first check for deadlocks, and the longest pause until the next check.
+"""Wait before the first check for deadlocks, and the longest pause until the next check, in ns.
 
 The wait is that of the client that has waited longest for its turn. The pause holds for a replay
 with one process; with more processes it is longer in proportion. MariaDB shows a copy of its locks,
@@ -21,7 +21,7 @@ which it renews only if the copy was not read for 100 ms: processes that query i
 see a new deadlock.
 """
 _MOST_LOOK_NS = 1_000_000_000
-"""Longest pause between two checks, however many processes there are."""
+"""Longest pause between two checks for deadlocks, in ns, however many processes there are."""
 
 
 class LockWaits(Protocol):
@@ -45,12 +45,15 @@ class LockWaits(Protocol):
         ...
 
     def close(self) -> None:
-        """End the queries."""
+        """Stop the queries for lock waits."""
         ...
 
 
 class CommitTurns:
-    """The order of commits, and the clients that wait for their turn in it."""
+    """The order of commits, and the clients of one process that wait for their turn in it.
+
+    A client is one captured session that is replayed; it is known by its number in this process.
+    """
 
     def __init__(
         self,
@@ -85,13 +88,13 @@ class CommitTurns:
         return cls(gate, clock, job.order_timeout, lookout, processes)
 
     def close(self) -> None:
-        """Release the shared memory, and end the queries."""
+        """Unmap the shared memory with the order, and end the queries for lock waits."""
         self._gate.close()
         if self._lookout is not None:
             self._lookout.close()
 
     def register(self, poll: select.epoll) -> None:
-        """Let `poll` wait for wake-ups by other processes, and for answers to queries."""
+        """Let `poll` wait for wake-ups by other processes, and for answers about lock waits."""
         poll.register(self._gate.bell, select.EPOLLIN)
         if self._lookout is not None:
             poll.register(self._lookout.bell, select.EPOLLIN)
@@ -113,7 +116,7 @@ class CommitTurns:
         return True
 
     def end(self, record: Record) -> None:
-        """Mark as ended the transaction and the change of a table that end with an action."""
+        """Mark as ended the transaction and the change of a table that end with the action."""
         self._moved_ns = self._clock.seen_ns
         self._gate.end(record.ends, record.chain, record.turn)
 
@@ -123,7 +126,7 @@ class CommitTurns:
         self._gate.meet(client.number, 0 if connection is None else connection.session)
 
     def released(self) -> Sequence[int]:
-        """Return the clients whose turn may have come."""
+        """Return the numbers of the clients whose turn may have come."""
         return self._gate.released()
 
     def sleep(self) -> float | None:
@@ -146,9 +149,9 @@ class CommitTurns:
         self._gate.ring()
 
     def late(self) -> list[int]:
-        """Return the clients that have waited for longer than the timeout.
+        """Return the numbers of the clients that have waited for longer than the timeout.
 
-        While actions end, it returns none: in a slow replay many clients wait for long.
+        It returns [] as long as actions end: in a slow replay many clients wait for long.
         """
         now = self._clock.seen_ns
         if now - self._moved_ns < self._timeout_ns:
@@ -163,9 +166,9 @@ class CommitTurns:
         client.free_ns = self._clock.seen_ns
 
     def look(self) -> None:
-        """Start a query for lock waits in the server, if a client has waited here for a while.
+        """Start a query for lock waits in the server, if a client has waited 5 ms for its turn.
 
-        The wait is one for a turn in the order of commits.
+        After a query comes a pause, which is longer each time that no deadlock is found.
         """
         now = self._clock.seen_ns
         if self._lookout is None or not self._waiting or now < self._look_ns:
@@ -182,8 +185,8 @@ class CommitTurns:
         """Handle a wake-up by another process, or an answer to a query for lock waits.
 
         `fd` is a descriptor that `register` registered, and that has an event.  For each answer
-        that shows deadlocks, yield the clients that must go on before their turn: other clients
-        wait in the server for their locks.
+        that shows deadlocks, yield the numbers of the clients that must go on before their turn:
+        other clients wait in the server for their locks.
         """
         if fd == self._gate.bell:
             self._gate.silence()

@@ -1,4 +1,4 @@
-"""Connections of the clients of one process: made, handed on, lost and closed."""
+"""Connections of the clients (replayed sessions) of one process: made, handed on, lost, closed."""
 
 import contextlib
 import select
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PATIENCE_NS = 30 * 10**9
-"""Longest time of repeated refusals, in ns, since the server last answered any client."""
+"""Longest time of repeated refusals, in ns, since the server last answered any client.
+
+After that, a client gives up.
+"""
 _CONNECT_NS = 10 * 10**9
 _LONGEST_PAUSE_NS = 1_000_000_000
 
@@ -76,7 +79,7 @@ class ConnectionPool:
         """The server's reason to refuse connections, if sessions were given up for it; else ""."""
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections and attempts to connect, and the epoll descriptor."""
         for client in self._timetable.clients.values():
             if client.connection is not None:
                 client.connection.close()
@@ -85,7 +88,7 @@ class ConnectionPool:
         self.poll.close()
 
     def connect_now(self, client: ReplayClient) -> None:
-        """Connect a client before the replay begins, and wait for the connection.
+        """Connect a client before the replay begins, and wait up to 10 seconds for the connection.
 
         A refusal or a timeout is ignored here: the session tries again during the replay.
         """
@@ -115,9 +118,10 @@ class ConnectionPool:
             self._turns.meet(client)
 
     def serve(self, client: ReplayClient) -> bool:
-        """Start to connect a client, or give it an idle connection.
+        """Give a client an idle connection, start to connect it, or let it wait for a connection.
 
-        Return True if the client has a connection now.
+        It waits if the limit on connections is reached and none is idle.  Return True if the client
+        has a connection now.
         """
         if self._limit is not None and self._open >= self._limit:
             other = self._find_idle(client)
@@ -133,7 +137,7 @@ class ConnectionPool:
         return False
 
     def _find_idle(self, client: ReplayClient) -> ReplayClient | None:
-        """Return a client whose connection is idle; None if there is none.
+        """Return a client whose connection is idle (in no transaction); None if there is none.
 
         If possible, it has the same conninfo (connection string) as `client`.
         """
@@ -250,7 +254,10 @@ class ConnectionPool:
             self.let_go(client)
 
     def let_go(self, client: ReplayClient) -> None:
-        """Close the connection of a client, and its attempt to connect, if it has one."""
+        """Close the connection of a client, and its attempt to connect, if it has one.
+
+        If a client waits for a connection, the one that has waited longest connects now.
+        """
         if client.connecting is not None:
             self._forget(client.connecting.fileno())
             client.connecting.close()

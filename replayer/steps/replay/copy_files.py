@@ -34,10 +34,13 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class CopyFiles:
-    """The files of the folder, each opened at its first use; empty if no folder is given."""
+    """The files with data for COPY FROM STDIN in a folder, each opened at its first use.
+
+    It has no files if no folder is given.
+    """
 
     def __init__(self, folder: str) -> None:
-        """Open the folder.
+        """Open the folder that the key `copy_from` names; "" means that none is given.
 
         Raise Impossible if it cannot be opened, or if root runs replayer and another user could
         place a file there.  For other users the kernel's permissions decide what they can read.
@@ -68,13 +71,14 @@ class CopyFiles:
         self.close()
 
     def close(self) -> None:
-        """Close the folder and all files."""
+        """Close the descriptors of the folder and of all its files that were opened."""
         self._close.close()
 
     def check(self, copies: Mapping[str, int]) -> None:
         """Raise Impossible if a table has no file, or a file cannot be read.
 
-        `copies` has the number of COPY statements of each table.
+        `copies` is table -> number of its COPY FROM STDIN statements in the capture.  Nothing is
+        checked if no folder is given.
         """
         if not self._given:
             return
@@ -97,6 +101,8 @@ class CopyFiles:
         self, statement: LoggedStatement | None, *, failed: bool = False, kept: bool = True
     ) -> int | None:
         """Return the number of the file with the data for a COPY: its index in `descriptors`.
+
+        Statements must come in the order of the capture, as a file may be for the N-th COPY.
 
         Return NONE if the statement is no COPY FROM STDIN.  Without a file, return FAILS if the
         statement `failed` in the log, so that it is made to fail again.  If it had succeeded there,
@@ -122,7 +128,7 @@ class CopyFiles:
         return f"copy_from: no COPY of the capture takes {_named(names)}" if names else ""
 
     def left_out(self) -> Mapping[str, int]:
-        """Return reason -> number of statements left out."""
+        """Return reason -> number of COPY statements left out, as there is no data for them."""
         return self._left_out
 
     def descriptors(self) -> tuple[Descriptor, ...]:

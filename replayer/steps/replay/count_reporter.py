@@ -1,4 +1,4 @@
-"""Counting of records in a separate thread, so that the loop of a replay does not wait for it."""
+"""Counting of a replay's statements in a separate thread: the event loop does not wait for it."""
 
 import queue
 import sys
@@ -14,7 +14,11 @@ _SWITCH_SECONDS = 1e-4
 
 
 class CountReporter:
-    """Counts records in a separate thread, and reports the counts."""
+    """Counts records in a separate thread, and reports the counts.
+
+    A record has the times and the result of one statement.  With `timed`, statements have intended
+    starts, so that lags are counted.
+    """
 
     def __init__(self, report: Report, *, timed: bool) -> None:
         self._timed = timed
@@ -30,7 +34,7 @@ class CountReporter:
         self._waiting.put(uncounted)
 
     def finish(self) -> None:
-        """Wait until all is reported; raise the error that the thread met, if any."""
+        """Wait until all counts are reported; raise the error that the thread met, if any."""
         self._waiting.put(None)
         self._thread.join()
         if self._failure is not None:

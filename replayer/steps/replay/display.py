@@ -40,7 +40,7 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return the display of what ran, the statements with most server time, and the divergences.
+    """Return a report's lines: what ran, the statements with most server time, and the divergences.
 
     A divergence is an answer that differs from the log, or from another run.
     """
@@ -101,7 +101,7 @@ def _server(result: StepResult) -> Iterator[Part]:
 
 
 def sections(result: StepResult, *, most: int, width: int) -> Iterator[Part]:
-    """Yield the server, what ran, and a table of statements.
+    """Yield the lines of a report: the server, the statements that ran, and a table of statements.
 
     If the log has durations, the table compares up to `most` statements with the log, each cut to
     `width` characters.  If not, it has the statements on which the server worked longest in total.

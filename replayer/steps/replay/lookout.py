@@ -54,7 +54,7 @@ class Lookout:
             yield self._made.get()
 
     def close(self) -> None:
-        """End the thread.
+        """End the thread that sends the queries.
 
         A thread that still waits for the server after half a second ends with the process.
         """

@@ -1,4 +1,4 @@
-"""Functions that return another value at each call: rows that differ by them are no divergence."""
+"""SQL functions whose value changes from call to call: rows that differ by them are expected."""
 
 import re
 
@@ -20,9 +20,10 @@ _MIDDLES = re.compile(r"\b(ctid|xmin|xmax)\b", re.IGNORECASE)
 
 
 def functions(text: str) -> tuple[str, ...]:
-    """Return the reasons why the rows of a normalised statement vary, sorted.
+    """Return the sorted reasons why the rows of a statement may differ from one run to the next.
 
-    Examples: `now()`, `generated ids`.
+    Examples: `now()`, `generated ids`.  `text` is the normalised statement.  Returns () if there is
+    no such reason.
     """
     reasons = {f"{call.lower()}()" for call in _CALL.findall(text)}
     reasons |= {word.lower() for word in (*_WORD.findall(text), *_MIDDLES.findall(text))}

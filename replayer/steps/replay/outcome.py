@@ -1,4 +1,4 @@
-"""The results of a replay, written into the findings."""
+"""The results of a replay, recorded for the report: tables, metrics, series, facts and notes."""
 
 import math
 from collections import Counter
@@ -61,8 +61,9 @@ class ReplayWindow:
     tally: ReplayCounts
     begin_ns: int
     end_ns: int
-    """Marks of the sampler at the begin and at the end, in ns."""
+    """Marks of the sampler at the begin and at the end, in ns of the monotonic clock."""
     opened_ns: int
+    """Begin of the replay, when all processes were released, on the same clock."""
     seconds: float
     """Seconds from the begin of the replay until the last action was over."""
     cpu: float
@@ -76,7 +77,10 @@ class ReplayWindow:
 
 
 def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> None:
-    """Record the results of a replay in the findings: tables, metrics, series, facts and notes."""
+    """Record the results of a replay: tables, metrics, series, facts and notes.
+
+    `cold` is the state of the caches at its start.
+    """
     findings = context.findings
     schedule, tally = window.schedule, window.tally
     findings.replayed = tuple(_by_fingerprint(spec, schedule, tally))
@@ -104,7 +108,10 @@ def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> No
 def _by_fingerprint(
     spec: Spec, schedule: ReplaySchedule, tally: ReplayCounts
 ) -> Iterator[Replayed]:
-    """Yield the results of each fingerprint, the largest total service time first."""
+    """Yield the results of each fingerprint (form of statements), the largest total time first.
+
+    The time is the service time: from sending a statement to its answer.
+    """
     executions, service_ns = dict(tally.executions.items()), dict(tally.service_ns.items())
     order = sorted(range(len(schedule.fingerprints)), key=lambda one: -service_ns.get(one, 0))
     heavy = frozenset(order[:_WITH_HISTOGRAM])
@@ -163,7 +170,7 @@ def _places(schedule: ReplaySchedule, tally: ReplayCounts) -> dict[int, Places]:
 
 
 def _of(histograms: Counts, fingerprints: frozenset[int]) -> Counts:
-    """Return a copy of the histograms with the keys of these fingerprints only."""
+    """Return a copy of the histograms with the keys of `fingerprints` (indexes) only."""
     return histograms.chosen(fingerprints)
 
 

@@ -1,4 +1,4 @@
-"""Collection of the order that a replay keeps: ends of transactions, and turns of changes."""
+"""The order that a replay keeps, as it is planned: ends of transactions, and turns of changes."""
 
 from replayer.capture.action import Action, LoggedStatement
 from replayer.steps.replay.commit_order import WHOLE_TABLE, RowChange, Sequenced
@@ -37,7 +37,7 @@ class PlannedOrder:
     ) -> None:
         """Note the turn that an action takes in the order, and the transaction that it ends.
 
-        `owner` is the number, among the clients of all processes, of the client that runs it.
+        `owner` is the number of the client (replayed session) that runs it, among all clients.
         """
         if statement is not None and record.chain >= 0:
             self._take_turn(owner, record, action, statement)

@@ -50,7 +50,7 @@ def check(source: str, context: Context) -> None:
 
 
 def record(context: Context, capture: ArchiveReader, url: URL, source: str) -> None:
-    """Record the table `plans`: plans on each server of the ten statements that were slowed most.
+    """Record the table `plans`: the plans of the ten statements that were slowed most, by server.
 
     `url` is the URL of the database of the replay.  `source` is the URL of the captured server, or
     "" if it is not given.  If a server refuses a plan, the row has the reason instead.
@@ -80,7 +80,10 @@ def _explains(context: Context) -> bool:
 
 
 def _examples(capture: ArchiveReader, fingerprints: Sequence[str]) -> dict[str, Action]:
-    """Return fingerprint -> its first execution that succeeded, with the statement's values."""
+    """Return fingerprint -> its first execution in the capture that succeeded, with its values.
+
+    Fingerprints without such an execution, and kinds that EXPLAIN does not take, are left out.
+    """
     wanted = set(fingerprints)
     examples: dict[str, Action] = {}
     for block in capture.blocks() if wanted else ():
@@ -131,7 +134,7 @@ def _connected(url: URL) -> Iterator[Any]:
 
 
 def _explained(wire: wires.Wire, connection: Any, action: Action) -> str:
-    """Return the server's plan of a statement, or the reason why it has none.
+    """Return the server's plan of the statement `action`, or the reason why it has none.
 
     The values of the statement are removed from the plan.
     """

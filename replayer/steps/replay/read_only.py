@@ -43,7 +43,7 @@ role or user.
 
 
 class ReadOnlyTest:
-    """Decides from the text of a statement whether it only reads."""
+    """Decides from the text of a statement whether a replay that only reads may send it."""
 
     def __init__(self, wire: str) -> None:
         self._wire = wire

@@ -40,12 +40,13 @@ _COUNTED = frozenset({"select", "insert", "update", "delete"})
 
 @dataclass(slots=True)
 class PlannedForm:
-    """A fingerprint, and facts that are the same for all of its statements."""
+    """A fingerprint (form of statements), and facts that are the same for all its statements."""
 
     fingerprint: Fingerprint
     place: int
     """Index of the fingerprint among all of the replay: records have it as `fingerprint`."""
     flags: int
+    """Flags of all its records, such as IN_ORDER."""
     is_counted: bool
     """True if logs and servers count its rows in the same way."""
     planned: int = 0
@@ -68,7 +69,7 @@ class RecordEncoder:
         self._prepared: dict[tuple[str, str], int] = {}
 
     def prepared(self) -> Iterator[Prepared]:
-        """Yield the prepared statements, in the order of their numbers."""
+        """Yield the named prepared statements that the records so far use, by their numbers."""
         return (Prepared(encode_text(name), encode_text(text)) for name, text in self._prepared)
 
     def encode(

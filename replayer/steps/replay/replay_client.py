@@ -1,4 +1,4 @@
-"""One captured session while it is replayed, and the clock that all parts of a loop share."""
+"""One captured session while it is replayed, and the clock of a worker process's event loop."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -21,7 +21,11 @@ FIRST_PAUSE_NS = 100_000_000
 
 
 class LoopClock:
-    """The times of a loop, on the monotonic clock in ns."""
+    """The times of the event loop of a worker process, on the monotonic clock in ns.
+
+    `begin_ns` is the begin of the replay, `seen_ns` is when the loop last read the clock, and
+    `answered_ns` is when the server last answered a statement.
+    """
 
     __slots__ = ("answered_ns", "begin_ns", "seen_ns")
 
@@ -39,7 +43,11 @@ class LoopClock:
 
 
 class ReplayClient:
-    """One captured session in the replay."""
+    """One captured session in the replay: its connection, its state and its next action.
+
+    `record` is the next action, None at the end.  `begun_ns` is when the current statement was
+    sent, `free_ns` is when the session was ready to send it, on the monotonic clock.
+    """
 
     __slots__ = (
         *("asked_ns", "begun_ns", "connecting", "connection", "cut", "failed", "forced"),

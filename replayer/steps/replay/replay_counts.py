@@ -68,12 +68,15 @@ def held(logged: int, how: int) -> int:
 
 
 def where(session: int, part: int) -> int:
-    """Return a session and a part of the capture, packed as one number."""
+    """Return the numbers of a session and of a part of the capture's time, packed as one number.
+
+    All sessions from number 255 on are packed as 255.
+    """
     return min(session, _LAST_SESSION) << _PART_BITS | part
 
 
 def paired(source_ns: int, session: int) -> int:
-    """Return a duration in the log and the group of the session, packed as one number.
+    """Return a duration in the log, in ns, and the group of a session, packed as one number.
 
     Sessions are put into 64 groups by the lowest bits of their numbers.  A duration below 0, which
     stands for none, gives a number below 0.
@@ -91,7 +94,7 @@ def number_of(sqlstate: str) -> int:
 
 
 def sqlstate_of(number: int) -> str:
-    """Return the SQLSTATE that a number stands for."""
+    """Return the SQLSTATE, such as 23505, that a number made by `number_of` stands for."""
     if number == _UNKNOWN:
         return UNKNOWN_STATE
     digits = ""
@@ -114,7 +117,7 @@ class Counts:
 
     @classmethod
     def of(cls, keys: Whole, amounts: Whole | None = None) -> "Counts":
-        """Return the sum of the amounts of each key; without amounts, how often each key occurs."""
+        """Return the sum of `amounts` for each key; without amounts, how often each key occurs."""
         if not len(keys):
             return cls()
         if amounts is None:
@@ -143,9 +146,9 @@ class Counts:
         )
 
     def chosen(self, fingerprints: frozenset[int]) -> "Counts":
-        """Return a copy with the keys of these fingerprints only.
+        """Return a copy with the keys of `fingerprints` only.
 
-        These counts must be a histogram.
+        The counts must be a histogram: a key has a fingerprint in the bits above the bin.
         """
         wanted = np.isin(self.keys >> _BIN_BITS, np.fromiter(fingerprints, np.int64))
         return Counts(self.keys[wanted], self.amounts[wanted])
@@ -157,7 +160,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Time and session of the first occurrence of something."""
+    """Time and session of the first occurrence of an error or of another difference.
+
+    `session` is the number of the session in the capture.
+    """
 
     seconds: float
     """Time since the start of the replay, in seconds."""
@@ -253,7 +259,10 @@ class ReplayCounts:
 
     @classmethod
     def of(cls, parts: Sequence["ReplayCounts"]) -> "ReplayCounts":
-        """Return the sum of several counts, with the largest lags and the earliest occurrences."""
+        """Return the sum of counts of several periods or processes.
+
+        The result has the largest of the lags, and the earliest of the first occurrences.
+        """
         counts: dict[str, Any] = {
             name: Counts.sum([getattr(part, name) for part in parts]) for name in _COUNTS
         }
@@ -286,8 +295,8 @@ def tally(
     """Return the counts of records; a record is FIELDS numbers in the order given at FIELDS.
 
     `hashes` has one number for each record, a hash of its answer, or is empty.  `begin_ns` is the
-    begin of the replay.  Lags and response times are counted only if `timed` is True, which means
-    that the replay runs at a speed above 0.
+    begin of the replay on the monotonic clock.  Lags and response times are counted only if `timed`
+    is True, which means that the replay runs at a speed above 0.
     """
     rows = np.frombuffer(records, np.int64).reshape(-1, FIELDS)
     if not len(rows):
@@ -328,7 +337,10 @@ def tally(
 
 
 def _errors(rows: Whole, chosen: npt.NDArray[np.bool_], column: int) -> Counts:
-    """Return how often each SQLSTATE of a column is in the chosen rows, for each fingerprint."""
+    """Return how often each SQLSTATE of a column is in the rows that `chosen` marks.
+
+    The counts are separate for each fingerprint.
+    """
     return Counts.of(rows[chosen, _FINGERPRINT] * _CODES + rows[chosen, column])
 
 
@@ -357,9 +369,10 @@ def _places(rows: Whole, answered: npt.NDArray[np.bool_], hashes: "array[int]") 
 
 
 def _pairs(rows: Whole, chosen: npt.NDArray[np.bool_], service: Whole) -> dict[str, Any]:
-    """Return the counts that compare times with the log, by name: `source` to `target_ns`.
+    """Return name -> the counts that compare times with the log: `source` to `target_ns`.
 
-    `chosen` marks the rows to count.  `service` has the service time of each row in ns.
+    `rows` has one row per statement, with FIELDS columns; `chosen` marks the rows to count.
+    `service` has the service time of each row in ns.
     """
     fingerprint, target = rows[chosen, _FINGERPRINT], service[chosen]
     source = rows[chosen, _SOURCE] >> GROUP_BITS
@@ -467,12 +480,12 @@ def by_fingerprint(histograms: Counts) -> dict[int, Latencies]:
 
 
 def all_together(histograms: Counts) -> Latencies:
-    """Return the latencies of all fingerprints together."""
+    """Return the latencies of all fingerprints together, from counts that are histograms."""
     return latencies(Counts.of(histograms.keys & (_BINS - 1), histograms.amounts))
 
 
 def latencies(bins: Counts) -> Latencies:
-    """Return latencies made of bins and their counts; each bin stands for its highest value."""
+    """Return the latencies in a histogram: its keys are bins; each stands for its highest value."""
     return Latencies.binned(dict(bins.items()))
 
 

@@ -1,4 +1,4 @@
-"""Collection of the events in one process: a record of each statement, counts of other events."""
+"""Collection of a worker process's events: a record for each statement, counts of other events."""
 
 from array import array
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ SHARED: Final = "connections handed on"
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """A report of a process: counts since its last report, and the state of its sessions now."""
+    """A report of a worker process: counts since its last report, and the state of its sessions."""
 
     process: int
     seconds: float
@@ -35,7 +35,10 @@ class ReplayProgress:
 
 
 class Uncounted(NamedTuple):
-    """Records that are not counted yet, and the report that is to carry their counts."""
+    """Records of statements that are not counted yet, and the report that is to carry the counts.
+
+    `begin_ns` is the begin of the replay on the monotonic clock.
+    """
 
     progress: ReplayProgress
     records: "array[int]"
@@ -46,7 +49,10 @@ class Uncounted(NamedTuple):
 
 
 class ReplayStatistics:
-    """Collects the events of a process until `take` returns them for a report."""
+    """Collects the events of a worker process until `take` returns them for a report.
+
+    With `timed`, statements have an intended start.  With `hashes`, answers have a hash of rows.
+    """
 
     def __init__(self, process: int, clock: LoopClock, *, timed: bool, hashes: bool) -> None:
         self._process = process
@@ -86,7 +92,8 @@ class ReplayStatistics:
     ) -> None:
         """Record the times and the result of a statement that ended now.
 
-        `code` is its SQLSTATE as a number, 0 for success.  `hashed` is the hash of its answer.
+        `code` is its SQLSTATE as a number, 0 for success, below 0 for an error that follows from an
+        earlier one.  `rows` is the number of rows, -1 for none.  `hashed` is the hash of its rows.
         `held` is the comparison of its rows with the log's, as the function `held` of
         replay_counts.py packs it.
         """
@@ -114,8 +121,8 @@ class ReplayStatistics:
     def take(self, behind: float) -> Uncounted | None:
         """Return what was collected since the last call; None if nothing happened.
 
-        `behind` is the delay of the replay in seconds, for the report.  A report always means that
-        something happened: if the server is silent, no report comes.
+        `behind` is the seconds by which the replay is late, for the report.  A report always means
+        that something happened: if the server is silent, no report comes.
         """
         if not self._records and not self._happened and self._reported == self.done:
             return None

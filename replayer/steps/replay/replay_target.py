@@ -1,4 +1,4 @@
-"""The target of a replay: a database that replayer made, or one that may be changed."""
+"""The database on which a replay runs: one that replayer made, or one that may be changed."""
 
 from __future__ import annotations
 
@@ -114,7 +114,11 @@ def _check_named(spec: Spec) -> None:
 
 @contextlib.contextmanager
 def opened(spec: Spec, context: Context) -> Iterator[Database]:
-    """Prepare the database that a replay uses, and yield a connection to it."""
+    """Prepare the database that a replay uses, and yield a connection to it.
+
+    It is one that replayer makes, with the contents that the key `restore` names, or else the one
+    at the URL.
+    """
     url = context.server.start()
     if spec.restore or context.server.can_stop:
         with contextlib.closing(Database(context.engine, url)) as control:
@@ -130,7 +134,7 @@ def opened(spec: Spec, context: Context) -> Iterator[Database]:
 
 
 def reopened(context: Context, url: URL) -> Database:
-    """Connect to the database again, after its server was stopped."""
+    """Start the server if it was stopped, and return a new connection to the database at `url`."""
     context.server.start()
     return Database(context.engine, url, first=())
 
@@ -141,7 +145,11 @@ def _is_template(restore: str) -> bool:
 
 
 def _make_own(spec: Spec, context: Context, control: Database) -> None:
-    """Create replayer's own database anew; without `restore`, keep it if it exists."""
+    """Create replayer's own database anew; without the key `restore`, keep it if it exists.
+
+    `control` is a connection to another database of the server.  Raises Impossible if a database of
+    that name is not replayer's, or if the server cannot copy the database to restore.
+    """
     known = control.execute(_KNOWN, name=_OWN)
     if known and not known[0]["ours"]:
         raise Impossible(f"the server has a database {_OWN} that replayer did not make: rename it")
@@ -160,7 +168,9 @@ def _make_own(spec: Spec, context: Context, control: Database) -> None:
 
 
 def _load(dump: Path, url: URL, context: Context) -> None:
-    """Load a dump into a database; raise ReplayerError with the program's error message.
+    """Load a dump into the database at `url`; raise ReplayerError if the loading program fails.
+
+    Raises Impossible for an unsuitable dump, and Skip if the program is not installed.
 
     A dump is a program: its loader runs the shell commands in it.  So the loader never runs as
     root if the server is replayer's own.  The user who runs it need not be able to open the dump.
@@ -219,7 +229,7 @@ def _check_entered(dump: Path, user: User | None) -> None:
 
 
 def _is_plain(file: IO[bytes]) -> bool:
-    """Return whether a dump is plain SQL; leave the file at its beginning."""
+    """Return True if a dump is plain SQL, False for an archive; leave the file at its beginning."""
     plain = not file.read(_MOST_OF_A_DUMP).startswith(b"PGDMP")
     file.seek(0)
     plain = plain and not tarfile.is_tarfile(file)

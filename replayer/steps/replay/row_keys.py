@@ -78,7 +78,10 @@ class RowKeys:
     def find(
         self, writes: Sequence[str] | None, text: str, parameters: Sequence[str | None]
     ) -> RowKey | None:
-        """Return the one row that a change of the tables `writes` is for; None if not certain."""
+        """Return the one row that a change of the tables `writes` is for; None if not certain.
+
+        `text` is the statement, `parameters` are its values.
+        """
         if writes is None or len(writes) != 1:
             return None
         columns = self._guarded.get(plain_name(writes[0]), frozenset())
@@ -149,7 +152,7 @@ def _plain(value: str, parameters: Sequence[str | None]) -> str | None:
 
 
 def guarded_columns(rows: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """Return table -> its columns, in lower case, from pairs of table and column."""
+    """Return table -> its columns, in lower case; `rows` are pairs (table, column)."""
     columns: dict[str, set[str]] = {}
     for table, column in rows:
         columns.setdefault(table.lower(), set()).add(column.lower())

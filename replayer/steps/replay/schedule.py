@@ -85,7 +85,7 @@ class ReplaySchedule:
 
 @dataclass(slots=True)
 class _Session:
-    """A session while its records are collected."""
+    """A captured session while its records (actions to replay) are collected."""
 
     process: int
     place: int
@@ -101,7 +101,7 @@ class _Session:
 
 @dataclass(eq=False)
 class _Process:
-    """The work of one process, while it is collected."""
+    """The work of one worker process, while the plan is made."""
 
     spool: Spool
     sessions: SessionColumns = field(default_factory=SessionColumns)
@@ -134,7 +134,8 @@ class _IntendedTimes:
     def start(self, since_ns: int, duration_ns: int) -> int:
         """Return the intended start of the next action, in ns since the begin of the replay.
 
-        In the capture it started `since_ns` after the begin and took `duration_ns`.
+        In the capture it started `since_ns` after the begin and took `duration_ns`; below 0 if the
+        log has no duration.
         """
         start = since_ns - self._from_ns
         if self._skips:
@@ -149,7 +150,7 @@ class _IntendedTimes:
 
 
 class Planner:
-    """Collects the records of a capture; its memory grows only by some bytes for each session."""
+    """Makes the plan of a replay from a capture; memory grows by some bytes for each session."""
 
     def __init__(
         self,
@@ -165,9 +166,10 @@ class Planner:
         rows: RowKeys | None = None,
         coarse_ns: int = 0,
     ) -> None:
-        """Begin a plan.
+        """Begin a plan for some worker processes.
 
-        `span_ns` is the length of the capture.  The times of the log may be wrong by `coarse_ns`.
+        `conninfo` makes a session's connection string.  `span_ns` is the length of the capture, and
+        the log's times may be wrong by `coarse_ns`, both in ns.  The spools are in `folder`.
         """
         self._spec = spec
         self._blocked = blocked
@@ -195,11 +197,11 @@ class Planner:
         self._times = _IntendedTimes(spec)
 
     def close(self) -> None:
-        """Close the spools."""
+        """Close the spools (files with the records), which deletes them."""
         self._close()
 
     def describe(self, session: LoggedSession) -> None:
-        """Take the description of a session (user, database) before its first action."""
+        """Store the description of a session (user, database), before its first action."""
         self._described[session.number] = session
 
     def add(
@@ -246,7 +248,7 @@ class Planner:
     def _begun(
         self, session: _Session, record: Record, statement: LoggedStatement | None
     ) -> Record:
-        """Return the record, without its wait if it only begins a transaction.
+        """Return `record`, without its wait for other transactions if it only begins one.
 
         The next record of the session gets that wait: before its first statement, a transaction
         has no snapshot and no lock.
@@ -331,7 +333,7 @@ class Planner:
 
     @contextlib.contextmanager
     def schedule(self) -> Iterator[ReplaySchedule]:
-        """Yield the complete work, which is valid while the `with` block runs."""
+        """Yield the complete plan, with a job for each process; valid during the `with` block."""
         for session in self._sessions.values():
             if session is not None:
                 self._write(session)
@@ -401,7 +403,8 @@ def _why_not_sent(
 ) -> str:
     """Return why a replay does not send an action, whatever was chosen; "" if it is sent.
 
-    `reading` is the test of a replay that only reads.
+    `reading` is the test of a replay that only reads, else None.  `dialect` is "postgres" or
+    "mysql".
     """
     if statement and reading and not reading.only(statement.text):
         return "it may write"
@@ -416,7 +419,8 @@ def processes_for(speed: float, per_second: float, sessions: int) -> int:
     """Return the number of worker processes of a replay: few, as each of them has to be woken.
 
     `per_second` is the highest rate of statements in the capture.  `speed` is the key of the step:
-    0 is as fast as the server answers.
+    0 is as fast as the server answers.  `sessions` is the largest number of processes allowed, as
+    each needs a connection.
     """
     if speed:
         wanted = int(per_second * speed / _RATE_OF_A_PROCESS) + 1
@@ -427,14 +431,14 @@ def processes_for(speed: float, per_second: float, sessions: int) -> int:
 
 
 def shares(whole: int | None, parts: int) -> list[int | None]:
-    """Divide a number of connections among processes, at least 1 for each; None is no limit."""
+    """Divide `whole` connections among `parts` processes, at least 1 for each; None is no limit."""
     if whole is None:
         return [None] * parts
     return [max(1, (whole + part) // parts) for part in range(parts)]
 
 
 def _most_at_once(processes: Sequence[_Process]) -> int:
-    """Return the largest number of sessions that the capture had at the same time."""
+    """Return the largest number of sessions of `processes` that the capture had at one time."""
     begins = np.concatenate([np.frombuffer(one.first_ns, np.int64) for one in processes])
     ends = np.concatenate([np.frombuffer(one.last_ns, np.int64) for one in processes])
     # A session that ends at the instant another begins counts as present.

@@ -66,8 +66,9 @@ _PARTS: Final = {"postgres": ("pg_", "lo_", "dblink"), "mysql": ("outfile", "dum
 
 
 def acts_beyond_database(text: str, dialect: str) -> bool:
-    """Return whether a text has a statement that acts on more than its database.
+    """Return whether an SQL text has a statement that acts on more than one database.
 
+    Such statements end other sessions, configure the server or write files, for example.
     `dialect` is "postgres" or "mysql".
     """
     low = text.lower()

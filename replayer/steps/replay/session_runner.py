@@ -40,7 +40,10 @@ from replayer.steps.replay.work import (
 
 
 class SessionRunner:
-    """Runs the actions of each client until it has to wait."""
+    """Runs the actions of each client (replayed session) of a process until it has to wait.
+
+    The wait is for a start time, an answer, a connection, or a turn in the order of commits.
+    """
 
     def __init__(  # noqa: PLR0917 - the parts of a loop
         self,
@@ -89,7 +92,10 @@ class SessionRunner:
             self.advance(client)
 
     def release(self, numbers: Sequence[int]) -> None:
-        """Resume those clients that still wait for their turn."""
+        """Resume those clients that still wait for their turn in the order of commits.
+
+        `numbers` are the clients whose turn may have come.
+        """
         for number in numbers:
             client = self._timetable.clients.get(number)
             # A client that gave up waiting is still in the gate's queue.
@@ -97,7 +103,7 @@ class SessionRunner:
                 self.resume(client)
 
     def force(self, number: int, why: str) -> None:
-        """Resume a waiting client before its turn, and count it as the event `why`."""
+        """Resume the waiting client `number` before its turn, and count that as the event `why`."""
         assert self._turns is not None
         client = self._timetable.clients[number]
         assert client.record is not None
@@ -235,7 +241,7 @@ class SessionRunner:
         client.record = next(client.records, None)
 
     def _finish(self, client: ReplayClient) -> None:
-        """Mark a session as over, and release its connection."""
+        """Mark a session as over, and close its connection."""
         if client.state != OVER:
             self._pool.let_go(client)
             self._timetable.end(client)

@@ -1,4 +1,4 @@
-"""Words and tables for the comparison of a replay with its source, in a terminal and on pages."""
+"""Words and tables for the comparison of a replay with the captured server (its source)."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class SourceSummary(NamedTuple):
 
 
 class SlowedPlan(NamedTuple):
-    """The plan of a statement that got slower, on one server."""
+    """The plan of a statement that got slower, on one server: `side` is here, or in the source."""
 
     statement: str
     side: str
@@ -54,7 +54,7 @@ class SlowedPlan(NamedTuple):
 
 
 def section(result: StepResult, *, most: int, width: int) -> SourceSection | None:
-    """Return the comparison of a replay with its source; None if the log had no durations.
+    """Return the comparison of a replay with the captured server; None if its log has no durations.
 
     The table has at most `most` statements, each cut to `width` characters.  Those that got slower
     come first.
@@ -98,7 +98,8 @@ def summarize(result: StepResult, *, width: int) -> SourceSummary:
 def plans(result: StepResult, *, width: int) -> list[SlowedPlan]:
     """Return the plans of the statements that got slower, the most slowed first.
 
-    A plan that is the same on the second server is not shown again.
+    A plan that is the same on the second server is not shown again.  Statements are cut to `width`
+    characters.
     """
     shown: list[SlowedPlan] = []
     last: dict[str, str] = {}
@@ -125,7 +126,7 @@ def name_wait(result: StepResult) -> str:
 
 
 def _with_the_same_plan(result: StepResult) -> set[str]:
-    """Return the fingerprints whose plan is the same on both servers."""
+    """Return the fingerprints whose plan, apart from its costs, is the same on both servers."""
     shapes: dict[str, list[str]] = {}
     for row in result.tables.get(PLANS, ()):
         shapes.setdefault(row["fingerprint"], []).append(_COSTS.sub("", row["plan"]))
@@ -165,7 +166,8 @@ def _answer(
 def name_cause(result: StepResult, slower: Sequence[Mapping[str, Any]]) -> str:
     """Return words on slow statements with the same plan on both servers: a wait for a processor.
 
-    Return "" if no slower statement has the same plan, or the wait was short or is not known.
+    `slower` are the rows of the table `against_source` with statements that got slower.  Return ""
+    if none of these has the same plan, or the wait was short or is not known.
     """
     same = _with_the_same_plan(result) & {row["fingerprint"] for row in slower}
     words = name_wait(result)

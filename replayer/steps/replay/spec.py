@@ -1,4 +1,4 @@
-"""The keys of the step `replay`."""
+"""The keys of the step `replay` in a workload file."""
 
 from typing import Annotated, Any, Literal
 
@@ -25,7 +25,7 @@ Names = Annotated[
 
 
 class Spec(StepSpec):
-    """The keys of the step `replay`."""
+    """The keys of the step `replay`, which runs the statements of a captured log again."""
 
     file: str = ""
     """The capture that `replayer convert` wrote: a path to a .replay file."""

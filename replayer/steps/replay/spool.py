@@ -24,12 +24,15 @@ _unpack = zstandard.ZstdDecompressor().decompress
 
 
 class Spool:
-    """A file that takes the records of sessions in any order, in chunks."""
+    """A file that takes the records (actions) of sessions in chunks, in any order of sessions."""
 
     CHUNK = 256
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Create the file in `folder`, or in the folder for temporary files."""
+        """Create the file in `folder`, or in the folder for temporary files if it is None.
+
+        Raises ReplayerError if it cannot be created.
+        """
         self._folder = folder or Path(tempfile.gettempdir())
         try:
             # It has no name: no other user can open it, and nothing is left when the replay ends.
@@ -41,7 +44,10 @@ class Spool:
         self._pack = zstandard.ZstdCompressor(level=1).compress
 
     def write(self, records: Sequence[Record], last: Place = NOWHERE) -> Place:
-        """Write one chunk, linked from the `last` chunk of its session, and return its place.
+        """Write one chunk of a session's records, and return its place: offset and length in bytes.
+
+        `last` is the place of the session's last chunk, which gets a link to this one; NOWHERE if
+        this is the first.
 
         Raises ReplayerError if the file cannot be written.
         """
@@ -77,7 +83,10 @@ class Spool:
 
 
 def records(fd: int, first: Place) -> Iterator[Record]:
-    """Yield the records of a session, reading one chunk at a time from the descriptor."""
+    """Yield the records (actions) of a session, read from the spool one chunk at a time.
+
+    `fd` is the descriptor of the spool, `first` is the place of the session's first chunk in it.
+    """
     offset, length = first
     while length:
         chunk = os.pread(fd, _NEXT.size + length, offset)

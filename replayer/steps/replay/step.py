@@ -64,7 +64,7 @@ _NO_COPIES = (
 
 
 def run_here_reason(_spec: Spec) -> str:
-    """Return the reason why no replay can be run on the database's host, as words for the user."""
+    """Return the error words for a run on another host: a replay runs where its capture is."""
     return "a replay is run where its capture lies"
 
 
@@ -95,7 +95,7 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def check_files(spec: Spec) -> None:
-    """Raise Impossible if the capture holds nothing of what is chosen, or a file is missing."""
+    """Raise Impossible if the capture has nothing that the keys choose, or if a file is missing."""
     with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
         copy_files.check(capture.summary.copies)
         choice = Choice(spec, language_of(capture.summary.source.engine))
@@ -189,7 +189,11 @@ def _bring(spec: Spec, context: Context, database: Database) -> Cold:
 def _planned(
     spec: Spec, context: Context, database: Database, capture: ArchiveReader, copy_files: CopyFiles
 ) -> Planner:
-    """Return a planner that has every action of the capture that is to run."""
+    """Return the plan of the replay, with every action of the capture that is to run.
+
+    `copy_files` has the data for COPY FROM STDIN.  Notes on changes without a certain order are
+    recorded.
+    """
     summary = capture.summary
     seconds = max(1e-3, summary.span_ns / 1e9)
     busiest = max(summary.busiest_minute_statements / 60, summary.statements / seconds)
@@ -291,7 +295,7 @@ def _row_keys(spec: Spec, context: Context, database: Database) -> RowKeys | Non
 
 
 class _Replay:
-    """A replay in progress, on the side of the coordinating process."""
+    """A replay in progress, seen from the process that starts and watches the worker processes."""
 
     def __init__(
         self, spec: Spec, context: Context, database: Database, schedule: ReplaySchedule, cold: Cold
@@ -307,7 +311,10 @@ class _Replay:
         self._rates = Rates(context.progress)
 
     def run(self) -> None:
-        """Run the replay; record what ran even if an error ends it."""
+        """Run the replay, and record its results; if an error ends it, record what ran until then.
+
+        Raises ReplayerError if no session got a connection.
+        """
         schedule, context = self._schedule, self._context
         jobs = schedule.jobs
         others = other_sessions.look(self._database)
@@ -352,14 +359,17 @@ class _Replay:
         self._check(window, results)
 
     def _note_others(self, before: OthersActivity | None, window: ReplayWindow) -> None:
-        """Record notes on the work of sessions that were in the database before the replay."""
+        """Record notes on the work of sessions that were in the database before the replay.
+
+        `before` is the count of their work before the replay.
+        """
         if window.activity is not None:
             after = other_sessions.look(self._database)
             moved = other_sessions.work_between(before, after, known_before=True)
             self._context.findings.notes += other_sessions.notes(moved, window.activity)
 
     def _watch(self, pool: WorkerPool) -> None:
-        """Collect the reports of the worker processes until all of them are done."""
+        """Add up the counts that worker processes report, until all are done; show progress."""
         total = self._schedule.actions
         done_by: dict[int, ReplayProgress] = {}
         self._rates = Rates(self._context.progress)
@@ -420,7 +430,10 @@ class _Replay:
             return None
 
     def _hold_against(self, window: ReplayWindow) -> None:
-        """Record where the answers differ from the log, and from the run that `against` names."""
+        """Record the answers that differ from the log, or from the run that `against` names.
+
+        Each difference is a row of the table `divergences`.
+        """
         findings, spec = self._context.findings, self._spec
         sides: list[tuple[str, Iterator[divergence.Divergence]]] = []
         logged = self._schedule.errors_logged
@@ -480,7 +493,7 @@ def _columns(one: divergence.Divergence, side: str, window: ReplayWindow) -> dic
 def _first(window: ReplayWindow, one: divergence.Divergence) -> First | None:
     """Return the time and session of the first occurrence of a divergence; None if not known.
 
-    The divergence is an error, the absence of an error that the log has, or other rows.
+    A divergence is an error, the absence of an error that the log has, or other rows.
     """
     wanted = {"": 1, "here": 1, "otherwise": 1, "there": -1}[one.failed] * (one.what == "errors")
     firsts = [

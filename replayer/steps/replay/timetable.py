@@ -1,4 +1,4 @@
-"""The sessions of a process in time: those under way, and those that are due next."""
+"""The sessions of a worker process in time: those under way, and those that are due next."""
 
 import heapq
 
@@ -9,7 +9,7 @@ from replayer.steps.replay.work import ReplayJob
 
 
 class SessionTimetable:
-    """The sessions of one process, and a heap of those that are due.
+    """The sessions of one worker process, and a heap of the times at which each is due next.
 
     At a speed above 0 a session begins at its intended start.  At speed 0 the next one begins when
     another one is over.
@@ -35,7 +35,7 @@ class SessionTimetable:
         """A descriptor that becomes readable when the first client is due."""
 
     def close(self) -> None:
-        """Close the alarm."""
+        """Close the timer descriptor `alarm`."""
         self._alarm.close()
 
     def first(self, connections: int | None) -> list[int]:
@@ -51,7 +51,7 @@ class SessionTimetable:
         return list(range(min(room, self._slots)))
 
     def enter(self, place: int) -> ReplayClient:
-        """Return the client of a session that begins; create it if it does not exist."""
+        """Return the client of the session with the index `place`; create it if it is missing."""
         client = self.clients.get(place)
         if client is None:
             work = self._sessions.work(place, self._conninfos)
@@ -60,7 +60,11 @@ class SessionTimetable:
         return client
 
     def begin(self) -> None:
-        """Schedule the sessions that begin with the replay."""
+        """Schedule the first sessions, when the replay begins.
+
+        At a speed above 0 this is the first one, which schedules the next.  At speed 0 these are as
+        many as may run at the same time.
+        """
         if self.timed:
             self._await_next()
             return
@@ -93,7 +97,7 @@ class SessionTimetable:
         return self.clients.get(place)
 
     def put(self, client: ReplayClient, at_ns: int) -> None:
-        """Schedule a client for a time."""
+        """Schedule a client for the time `at_ns`, in ns of the monotonic clock."""
         heapq.heappush(self.due, (at_ns, client.number))
 
     def await_start(self, client: ReplayClient, start_ns: int) -> None:
@@ -102,7 +106,7 @@ class SessionTimetable:
         heapq.heappush(self.due, (self._clock.begin_ns + start_ns, client.number))
 
     def end(self, client: ReplayClient) -> None:
-        """Mark a session as over."""
+        """Mark a session as over; at speed 0, start the next one."""
         client.state = OVER
         self.clients.pop(client.number, None)
         self.live -= 1

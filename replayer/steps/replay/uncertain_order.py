@@ -48,10 +48,13 @@ class UncertainRow(NamedTuple):
 
 
 class UncertainOrder:
-    """Counts the changes whose order the log does not show, by row or by table."""
+    """Counts the changes of rows whose order the captured log does not show, by row or by table."""
 
     def __init__(self, rows: RowKeys | None = None, coarse_ns: int = 0) -> None:
-        """Begin with no change; the log's times may be wrong by `coarse_ns` nanoseconds."""
+        """Begin with no change; the log's times may be wrong by `coarse_ns` nanoseconds.
+
+        `rows` has facts on the tables of the database; None if they are not known.
+        """
         self._rows = rows or RowKeys({})
         self._coarse_ns = coarse_ns
         self._open: dict[Row, tuple[int, bool, int]] = {}
@@ -94,8 +97,8 @@ class UncertainOrder:
     ) -> None:
         """Add the next change of the tables `writes`, by a session.
 
-        `key` is the row, None if it is not known.  `times_ns` are the start and end of the change
-        in the log.  `alone` is True if it is its own transaction.
+        `text` is the statement, `key` is the row, None if it is not known.  `times_ns` are the
+        start and end of the change in the log.  `alone` is True if it is its own transaction.
         """
         self._meet(times_ns, alone=alone, session=session)
         self._changed.update(map(plain_name, writes))

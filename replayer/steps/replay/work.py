@@ -10,7 +10,7 @@ from replayer.steps.replay.commit_order import Shared
 from replayer.watch.workers import Descriptor
 
 WHOLE, NAMED, CONNECT, DISCONNECT = range(4)
-"""Kinds of records.
+"""Kinds of records; a record is one action of a session.
 
 WHOLE: its payload is all that is sent.  NAMED: its payload is the end of the Bind of a named
 statement.  CONNECT and DISCONNECT have no payload.
@@ -32,9 +32,14 @@ PARTS = 64
 
 
 class Record(NamedTuple):
-    """One action of a session, as it is stored in the spool."""
+    """One action of a session, as it is stored in the spool: the file with the plan of a replay.
+
+    `payload` are the bytes to send.  `needs`, `ends`, `chain` and `turn` are its place in the order
+    of commits, as in CommitPlace; -1 if it has none.
+    """
 
     does: int
+    """The kind of the record, such as WHOLE or CONNECT."""
     fingerprint: int
     """Index in the list of all fingerprints; -1 if the action is not a statement."""
     payload: bytes
@@ -58,7 +63,7 @@ class Record(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A named prepared statement."""
+    """A named prepared statement: its name, and its SQL text, both encoded for the server."""
 
     name: bytes
     text: bytes
@@ -71,7 +76,10 @@ _UNKNOWN = -1
 
 
 class SessionWork(NamedTuple):
-    """The work of one captured session."""
+    """The work of one captured session; `conninfo` is the connection string that it uses.
+
+    `number` is the session's number in the capture.
+    """
 
     number: int
     conninfo: str
@@ -89,6 +97,7 @@ class SessionColumns:
     begins: "array[int]" = field(default_factory=lambda: array("q"))
     """Intended start of the first action of each, in ns since the begin of the replay."""
     offsets: "array[int]" = field(default_factory=lambda: array("q"))
+    """`offsets` and `lengths`: the place of each session's first records in the spool, in bytes."""
     lengths: "array[int]" = field(default_factory=lambda: array("q"))
     before: bytearray = field(default_factory=bytearray)
     conninfo: "array[int]" = field(default_factory=lambda: array("l"))
@@ -96,8 +105,9 @@ class SessionColumns:
     """Conninfo -> its number; each distinct conninfo is stored once."""
 
     def add(self, number: int, conninfo: str, *, before: bool) -> int:
-        """Add the next session, and return its place, from 0.
+        """Add the next session, and return its place: its index from 0.
 
+        `number` is the session's number in the capture, `conninfo` its connection string.
         `before` is True for a session that was open when the log began: it connects before the
         clock starts.
         """
@@ -110,14 +120,17 @@ class SessionColumns:
         return len(self.numbers) - 1
 
     def begin(self, place: int, start_ns: int) -> None:
-        """Set the start of a session, in ns; only the first call for a session counts."""
+        """Set the intended start of a session's first action, in ns since the begin of the replay.
+
+        `place` is the index of the session here.  Only the first call for a session counts.
+        """
         if self.begins[place] == _UNKNOWN:
             self.begins[place] = start_ns
 
     def set_first(self, place: int, chunk: Place) -> None:
-        """Store where the spool has the first chunk of a session's records.
+        """Store the place of the first chunk of a session's records in the spool.
 
-        `place` is the session's place here.
+        `place` is the index of the session here.
         """
         self.offsets[place], self.lengths[place] = chunk
 
@@ -154,7 +167,12 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """The work of one worker process."""
+    """The work of one worker process of a replay.
+
+    `process` is its number, from 0.  `spool` is the file with the records of its `sessions`.
+    `order_timeout` is in seconds.  `speed` is a multiple of the captured speed, 0 is as fast as
+    possible.  `verify` is the key of that name: "none", "rows" or "hash".
+    """
 
     process: int
     wire: str
@@ -163,6 +181,7 @@ class ReplayJob:
     sessions: SessionColumns
     prepared: tuple[Prepared, ...]
     order: Shared | None
+    """The order of commits in shared memory; None if the replay keeps no order."""
     blocked: Blocked | None
     """The query for lock waits in the server; None if there is none."""
     order_timeout: float
@@ -173,6 +192,6 @@ class ReplayJob:
     connections: int | None
     """Most connections at the same time; None if each session has its own."""
     read_only: bool = False
-    """True if a connection that has left the read-only state is closed."""
+    """True for a replay that only reads: a connection that can write all the same is closed."""
     feeds: tuple[Descriptor, ...] = ()
     """Files with data for COPY FROM STDIN."""

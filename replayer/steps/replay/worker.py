@@ -36,7 +36,7 @@ _LONGEST_WAIT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
-    """The result of one worker process."""
+    """The result of one worker process; `cpu` is its CPU time as (user, system), in seconds."""
 
     ended: float
     """Second of the replay at which the last action of this process was over."""
@@ -46,7 +46,7 @@ class WorkerResult:
 
 
 def work(job: ReplayJob, barrier: Barrier, report: Report) -> WorkerResult:
-    """Run one process of a replay: connect, wait for the barrier, replay.
+    """Run one process of a replay: connect, wait for all processes at `barrier`, replay.
 
     Connections that the server refuses before the barrier are tried again during the replay.
     """
@@ -61,10 +61,16 @@ def work(job: ReplayJob, barrier: Barrier, report: Report) -> WorkerResult:
 
 
 class ReplayLoop:
-    """The event loop of a process: it waits for events, and calls the part that handles each."""
+    """The event loop of a worker process: it waits for events, and handles each by its parts.
+
+    The parts are the timetable, the connections, the order of commits, and the runner of actions.
+    """
 
     def __init__(self, job: ReplayJob, report: Report, opened: contextlib.ExitStack) -> None:
-        """Create the parts of the loop; closing `opened` closes them."""
+        """Create the parts of the loop; closing `opened` closes them.
+
+        `report` sends the counts of the work to the process that started this one.
+        """
         timed = job.speed > 0
         self._connections = job.connections
         self._clock = clock = LoopClock()
@@ -93,7 +99,10 @@ class ReplayLoop:
             self._pool.connect_now(self._timetable.enter(place))
 
     def run(self, begin_ns: int) -> WorkerResult:
-        """Run the replay, which begins at `begin_ns`; return when all sessions are over."""
+        """Run the replay, which begins at `begin_ns`; return when all sessions are over.
+
+        `begin_ns` is a time of the monotonic clock in ns.
+        """
         self._clock.begin(begin_ns)
         self._next_report = begin_ns + _REPORT_NS
         before = _cpu()
@@ -147,7 +156,10 @@ class ReplayLoop:
         return self._timetable.sleep(longest)
 
     def _keep_order(self, turns: CommitTurns) -> None:
-        """Release the clients whose turn has come, wake other processes, count timeouts."""
+        """Let clients go on whose turn in the order of commits has come, or that waited too long.
+
+        Also wake other processes, and look for deadlocks.
+        """
         while released := turns.released():
             self._runner.release(released)
         turns.wake_others()
@@ -156,7 +168,10 @@ class ReplayLoop:
         turns.look()
 
     def _handle(self, client: ReplayClient | None, fd: int) -> None:
-        """Handle a descriptor on which no answer is expected."""
+        """Handle an event of a descriptor on which no answer to a statement is expected.
+
+        It belongs to an attempt to connect, to an idle connection, or to the order of commits.
+        """
         if client is not None and client.state == CONNECTING:
             self._runner.connect(client)
         elif client is not None:
@@ -167,7 +182,7 @@ class ReplayLoop:
                     self._runner.force(number, OUT_OF_TURN)
 
     def _tell(self) -> None:
-        """Queue a report of the work done since the last report, if there was any."""
+        """Queue a report of the statements that ended since the last report, if there are any."""
         self._next_report = self._clock.seen_ns + _REPORT_NS
         taken = self._statistics.take(self._timetable.behind)
         if taken is not None:

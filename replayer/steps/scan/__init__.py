@@ -1,1 +1,1 @@
-"""The step `scan`: the table read with the database, from cold."""
+"""The step `scan`: the database reads the whole table by SQL statements, usually from disk."""

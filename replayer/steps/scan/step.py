@@ -39,15 +39,21 @@ it."""
 
 
 class Spec(StepSpec):
-    """The keys of a scan step."""
+    """The keys of the step `scan`, which reads the table by SQL statements."""
 
     cold: Temperature = Temperature.COLD
-    """cold, or hot: with the table's files in the page cache."""
+    """cold: the table is dropped from memory before each statement; hot: its files are read into
+    the page cache before."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Scanned:
-    """One statement that scanned the table, with the time and the reads that were measured."""
+    """One statement that scanned the table, with the time and the reads that were measured.
+
+    `begin_ns` and `end_ns` are by the monotonic clock.  `cold` shows how much was in memory before
+    it, `foreign` the work of other programs during it.  `row` is its answer.  `device_bytes` is all
+    that the disk read in this time; None if the disk is not known.
+    """
 
     name: str
     cold: Cold
@@ -57,8 +63,8 @@ class _Scanned:
     row: Row
     device_bytes: int | None
     read_bytes: int | None
-    """Bytes that the statement had to read: from the growth of the page cache, or the server's
-    misses."""
+    """Bytes that the statement had to read, by the growth of the page cache or by the blocks that
+    the server missed; None if the page cache cannot be measured."""
 
     @property
     def seconds(self) -> float:
@@ -142,10 +148,10 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
 
 
 def _held_against_the_table(cold: Cold, brought: int) -> Cold:
-    """Return the coldness of a statement that must read the whole table, given its bytes read.
+    """Return `cold`, changed to lukewarm if a statement that reads the whole table read too little.
 
-    `brought` is the number of bytes that it read.  If that is much less than the table has, a
-    statement that counted as cold becomes lukewarm, with the reason.
+    `cold` is the temperature of the table for the statement, `brought` is the bytes that it read.
+    Less than half of the table's bytes on disk are too little; the result then has the reason.
     """
     stored = cold.stored_bytes or 0
     if cold.got is not Temperature.COLD or brought >= _READ_AT_LEAST * stored:
@@ -173,20 +179,21 @@ def _theirs(database: Database, before: OthersActivity | None, cold: Cold) -> tu
 
 
 def _spare(cold: Cold) -> float:
-    """Return how many bytes of the table may be in memory while its scan still counts as cold.
+    """Return the limit in bytes of what may come from memory in a scan that counts as cold.
 
-    Reads of other sessions are compared with the same limit.
+    It is one twentieth of the table's bytes on disk.  Reads of other sessions are compared with the
+    same limit.
     """
     return (1 - temperature.DEVICE_SHARE) * (cold.stored_bytes or 0)
 
 
 def _beside(cold: Cold, their_bytes: int, uncounted: int) -> Cold:
-    """Return the coldness of a statement, as other sessions may hide how much it read itself.
+    """Return `cold`, changed to `unknown` if other sessions hide how much a statement read itself.
 
     The server counts the reads of all sessions together.  `their_bytes` were read by other
     sessions; `uncounted` is the number of sessions whose reads are not known.  If `their_bytes` are
-    many, or any session is uncounted, the server's reads do not prove that this statement was
-    cold.  Then the result is `unknown`.
+    many, or any session is uncounted, the server's reads do not prove that the table was cold for
+    this statement.
     """
     many = their_bytes > _spare(cold)
     if cold.got is not Temperature.COLD or not (many or uncounted):
@@ -213,7 +220,8 @@ def _needed(grew: int, missed: int) -> int:
 def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
     """Drop the table from memory, or read it into memory, as the key `cold` asks.
 
-    Returns the coldness that was reached; it is `unknown` if the table's files cannot be reached.
+    Returns the temperature that was reached: how much of `files` is in memory.  It is `unknown` if
+    there are no files, because they cannot be reached from here.
     """
     if files:
         return temperature.make(spec.cold, context.server, files, context.host)
@@ -231,9 +239,9 @@ def _missed(database: Database) -> int:
 
 
 def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Cold, int | None]:
-    """Return the table's coldness just before a statement, and its bytes in the page cache.
+    """Return the table's temperature just before a statement, and its bytes in the page cache.
 
-    `cold` is the coldness before the server was started.  Its start and its other users may have
+    `cold` is the temperature before the server was started.  Its start and its other users may have
     read some of the table.  The bytes are None if they cannot be measured.
     """
     seen = residency(files)
@@ -269,9 +277,9 @@ def _held(seen: Residency, database: Database) -> str:
 
 
 def _warmest(scanned: Sequence[_Scanned]) -> Cold:
-    """Return the coldness of the statement that is furthest from the requested temperature.
+    """Return the temperature of that statement which is furthest from the one asked for.
 
-    `unknown` counts as the worst.
+    `unknown` counts as furthest.  Of equal ones, the last statement's is returned.
     """
     order = [Temperature.COLD, Temperature.LUKEWARM, Temperature.HOT]
     if scanned[0].cold.asked is Temperature.HOT:

@@ -1,1 +1,1 @@
-"""The step `sessions`: random reads of the SLOB method."""
+"""The step `sessions`: random reads by the SLOB method, or a mix of statements, in sessions."""

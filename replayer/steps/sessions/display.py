@@ -35,7 +35,10 @@ _LOAD = ("sessions.offered", "sessions.begun", "sessions.completed")
 
 
 def form(result: StepResult) -> Form:
-    """Return the display: pgio's lines and statements by session, or the results of a load."""
+    """Return the lines of a report: pgio's lines and statements by session, or results of a load.
+
+    A load is a mix of statements that clients send.
+    """
     return _load(result) if "sessions.sustained" in result.facts else _slices(result)
 
 
@@ -124,7 +127,7 @@ def _load(result: StepResult) -> Form:
 
 
 def _verdict(result: StepResult) -> Part:
-    """Return one line that shows whether the rate was sustained."""
+    """Return a line on the rate: statements asked, begun and answered, and if it was sustained."""
     offered, begun, completed = (show(result.value(name) or 0.0, "1/s") for name in _LOAD)
     sustained = bool(result.facts.get("sessions.sustained"))
     words = "sustained" if sustained else "NOT SUSTAINED"

@@ -20,7 +20,7 @@ _PAGE_CACHE_SHARE = 0.85
 _ROOM = 16 << 20
 """Bytes that a proposed memory limit leaves to the page cache; the limit is a multiple of them."""
 _TIMES_LIMIT = 16
-"""Size of the proposed tables in memory limits, so that at most 1 read in 16 is from memory."""
+"""Proposed tables are so many times the memory limit that at most 1 read in 16 is from memory."""
 
 
 def possible_kind(spec: Spec, context: Context) -> tuple[Spec, list[str]]:
@@ -41,8 +41,8 @@ def possible_kind(spec: Spec, context: Context) -> tuple[Spec, list[str]]:
 def instead_of_direct(refused: str, spec: Spec, context: Context) -> tuple[Spec, list[str]]:
     """Return the keys with another value of `memory` than `direct`, and a note on it.
 
-    That value makes reads physical by a limit of memory.  The first possible one is taken.
-    `refused` is the reason against `direct`.  Raises Skip, with all reasons, if no value is
+    The other value makes reads reach the device by a limit on memory.  The first possible one is
+    taken.  `refused` is the reason against `direct`.  Raises Skip, with all reasons, if no value is
     possible.
     """
     reasons = [f"memory = 'direct': {refused}"]
@@ -80,7 +80,8 @@ def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:
 def check_numbers(spec: Spec, block_size: int) -> None:
     """Raise Impossible if the tables are smaller than one work unit, or have too many rows.
 
-    A work unit is the largest number of rows that one statement touches.
+    A work unit is the largest number of rows that one statement touches.  `block_size` is in bytes;
+    each row fills one block.
     """
     rows = spec.rows(block_size)
     longest = mix_of(spec).longest

@@ -1,4 +1,4 @@
-"""Sessions that run a mix of statements, as fast as the database answers or at a rate."""
+"""Sessions that send a mix of statements, as fast as the database answers or at a given rate."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,10 @@ _FEW_WAITS = 0.05
 
 
 def asked_of(spec: Spec, wanted: TableSet) -> LevelRequest:
-    """Return the load that the keys of a step describe, as the request for one level of load."""
+    """Return the load that the keys of a step describe, as a request to measure it.
+
+    `wanted` are the tables that the statements read and change.
+    """
     return LevelRequest(
         sessions=spec.sessions,
         seconds=spec.run_time,
@@ -38,7 +41,10 @@ def asked_of(spec: Spec, wanted: TableSet) -> LevelRequest:
 
 
 def mix_of(spec: Spec) -> WeightedMix:
-    """Return the mix of a step; if it has no key `mix`, make the mix from its other keys."""
+    """Return the mix of statements: the key `mix`, or else one made from the keys for pgio.
+
+    These are `update_pct`, `work_unit` and `update_work_unit`.
+    """
     if spec.mix is not None:
         return spec.mix
     return WeightedMix(
@@ -50,9 +56,10 @@ def mix_of(spec: Spec) -> WeightedMix:
 
 
 def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Database) -> LevelResult:
-    """Measure the load that the keys of a step describe.
+    """Run the load that the keys of a step describe, and return its measurements.
 
-    If its statements are to burn CPU, calibrate first how much work costs that CPU time.
+    `wanted` are the tables that the statements read and change.  If the statements are to burn CPU,
+    calibrate first how much work costs that CPU time.
     """
     asked = asked_of(spec, wanted)
     if asked.mix.cpu:
@@ -65,7 +72,10 @@ def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Databa
 
 
 def record_level(spec: Spec, context: Context, level: LevelResult, cold: Cold) -> None:
-    """Record the results of the measured load in the findings."""
+    """Record the results of a measured load: rates, times, ledger, series, facts and notes.
+
+    `cold` is the state of the caches at its start.
+    """
     findings = context.findings
     balance = _balance(context, level)
     _measure_rates(findings, level)

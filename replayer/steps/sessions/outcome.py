@@ -1,4 +1,4 @@
-"""The results of a window: rates, latencies, ledger, series and notes, put into the findings."""
+"""The results of sessions in a measured window: rates, latencies, ledger, series and notes."""
 
 import itertools
 import math
@@ -23,7 +23,10 @@ _GRID_SECONDS = 0.25
 
 
 def record(spec: Spec, context: Context, window: SessionsWindow, cold: Cold) -> None:
-    """Record the results of a window in the findings."""
+    """Record the results of the sessions in a measured window.
+
+    `cold` is the state of the caches at its start.
+    """
     findings = context.findings
     delta = context.sampler.device_delta(window.begin_ns, window.end_ns)
     local = context.server.data_directory() is not None
@@ -104,9 +107,9 @@ def _foreign(window: SessionsWindow, delta: DeviceDelta | None) -> Foreign | Non
 
 
 def _physical_reads(spec: Spec, context: Context, balance: Ledger) -> Reads | None:
-    """Return the reads of the sessions, if the device served them; if not, return None.
+    """Return the rate, size and depth of the sessions' reads; None if not the device served them.
 
-    Each read is of one block.
+    Each read is of one block.  The depth is the number of sessions.
     """
     if balance.verdict is not ReadOrigin.PHYSICAL or balance.device is None:
         return None
@@ -147,7 +150,7 @@ def _measure_latency(findings: StepRecorder, window: SessionsWindow) -> None:
 
 
 def _latencies(results: Sequence[SessionResult]) -> dict[str, Latencies]:
-    """Return the latencies of the selects and the updates of all sessions."""
+    """Return "select" and "update" -> the latencies of these statements in all sessions."""
     latencies = {}
     for kind in ("select", "update"):
         longest = max(getattr(result, f"{kind}_max") for result in results)
@@ -228,7 +231,11 @@ def _progress(window: SessionsWindow, counted: str, step: float) -> list[tuple[i
 
 
 def _spread(bins: list[float], step: float, began: float, ended: float, amount: float) -> None:
-    """Add an amount to the bins that the time from `began` to `ended` touches, in proportion."""
+    """Add an amount to the bins that the time from `began` to `ended` touches, in proportion.
+
+    Each bin stands for `step` seconds.  `began` and `ended` are seconds since the begin of the
+    first bin; time after the last bin counts as part of it.
+    """
     last = len(bins) - 1
     if ended <= began:
         bins[min(last, max(0, int(ended / step)))] += amount
@@ -240,7 +247,10 @@ def _spread(bins: list[float], step: float, began: float, ended: float, amount: 
 
 
 def pgio_line(name: str, spec: Spec, seconds: float, riops: float, cache_hits: float) -> str:
-    """Return the line with pgio's results, byte for byte as in pgio; fractions are cut off."""
+    """Return the line of results that pgio prints, byte for byte; fractions are cut off.
+
+    `name` is the database, `riops` and `cache_hits` are blocks per second.
+    """
     return (
         f"DBNAME:  {name}. {spec.num_schemas} schemas, {spec.num_threads} threads(each). "
         f"Run time: {int(seconds)} seconds. "
@@ -249,7 +259,7 @@ def pgio_line(name: str, spec: Spec, seconds: float, riops: float, cache_hits: f
 
 
 def _tell(findings: StepRecorder, spec: Spec, context: Context, window: SessionsWindow) -> None:
-    """Add pgio's line of results and further facts of the window to the findings."""
+    """Record the line of results that pgio prints, and further facts of the measured window."""
     riops = ledger.riops(window.before, window.after)
     hits = ledger.cache_hits(window.before, window.after)
     # The name of a private server's database has no meaning; pgio's users look for pgio.
@@ -268,7 +278,10 @@ def _tell(findings: StepRecorder, spec: Spec, context: Context, window: Sessions
 
 
 def _detail(result: SessionResult) -> dict[str, Any]:
-    """Return the row of one session: the columns of pgio_session_detail.out, and more."""
+    """Return one session's row of the table `sessions`: pgio's columns, and more.
+
+    pgio has its columns in the file pgio_session_detail.out.
+    """
     return {
         "session": result.number,
         "table": result.table,

@@ -1,4 +1,4 @@
-"""Preparation of the window: tables, server settings, and what of the tables is in memory."""
+"""Preparation of the step `sessions`: tables, server settings, memory limit, page cache."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,11 @@ _PROCEDURE = VerbName("slob/procedure")
 
 
 def provide_tables(wanted: TableSet, context: Context) -> list[str]:
-    """Create the tables and the sessions' procedure if they are missing; return notes on it."""
+    """Load the tables that are missing or unsuitable; create the stored procedures of the sessions.
+
+    A session works by calling such a procedure, one for each table.  Returns a sentence for the
+    report in a list if tables were loaded; [] if all were there.
+    """
     notes = dataset.provide_tables(wanted, context)
     with context.database() as database:
         for name in wanted.names:
@@ -28,7 +32,7 @@ def provide_tables(wanted: TableSet, context: Context) -> list[str]:
 
 
 def settings_of(spec: Spec, context: Context) -> dict[str, str]:
-    """Return the server settings of a run, as name -> value."""
+    """Return name -> value of the server settings with which the sessions are to be measured."""
     server = ServerMemory.of(context)
     size = spec.buffers(server.block_size, server.least_buffers)
     return dataset.session_settings(context, spec.memory, sessions=spec.sessions, buffers=size)
@@ -36,9 +40,9 @@ def settings_of(spec: Spec, context: Context) -> dict[str, str]:
 
 @contextlib.contextmanager
 def bounded_memory(spec: Spec, context: Context) -> Iterator[memory_bound.Bound | None]:
-    """Bound the memory while the `with` block runs, and yield the bound.
+    """Limit the memory of the server or of the host during the `with` block, and yield the limit.
 
-    Yield None if the value of the key `memory` needs no bound.
+    Yield None if the value of the key `memory` needs no limit.
     """
     if spec.memory not in memory_bound.KINDS:
         yield None
@@ -56,7 +60,11 @@ def bounded_memory(spec: Spec, context: Context) -> Iterator[memory_bound.Bound 
 
 @contextlib.contextmanager
 def out_of_memory_told(taken: memory_bound.Bound | None) -> Iterator[None]:
-    """Raise a clearer ReplayerError if the memory limit made the kernel kill the server."""
+    """Replace a ReplayerError of the `with` block if the kernel killed the server for memory.
+
+    The new ReplayerError names the memory limit as the reason.  `taken` is the limit; None if there
+    is none, and then every error is raised unchanged.
+    """
     try:
         yield
     except ReplayerError as error:
@@ -72,6 +80,7 @@ def out_of_memory_told(taken: memory_bound.Bound | None) -> Iterator[None]:
 def bring_to_temperature(spec: Spec, files: Sequence[Path], context: Context) -> Cold:
     """Fill the page cache with the tables, or drop them from it; return the state reached.
 
+    `files` are the files of the tables; [] if they are on another host, and then nothing is done.
     replayer's own server has just been restarted, so its buffers hold nothing of the tables.
     """
     ours = context.server.can_stop
@@ -94,8 +103,8 @@ def bring_to_temperature(spec: Spec, files: Sequence[Path], context: Context) ->
 def displaced(spec: Spec, files: Sequence[Path]) -> list[str]:
     """Return a note, in a list, if the tables did not stay in the page cache.
 
-    The note explains why there were reads from the device.  Return [] if the tables stayed there,
-    or were not meant to be there.
+    `files` are the files of the tables.  The note explains why there were reads from the device.
+    Return [] if the tables stayed in the page cache, or were not meant to be there.
     """
     if spec.asked is not ReadOrigin.CACHED or not files:
         return []

@@ -57,13 +57,13 @@ class Spec(StepSpec):
     seed: int = Field(1, ge=0, le=1 << 31)
     """The same seed makes the same tables, and draws the same keys."""
     memory: MemoryKind = "direct"
-    """`cached` reads from the page cache; the others are ways to physical reads."""
+    """`cached` reads from the page cache; the others are ways to make reads reach the device."""
     shared_buffers: units.Size | None = Field(None, ge=128 << 10)
-    """The server's own cache; small by default."""
+    """Bytes of the server's own cache; small by default."""
     memory_limit: units.Size | None = Field(None, ge=16 << 20)
-    """Memory that a cgroup leaves to the server and its page cache."""
+    """Bytes of memory that a cgroup leaves to the server and its page cache."""
     keep: units.Size = Field(1 << 30, ge=64 << 20)
-    """Memory that huge pages or ballast leave free."""
+    """Bytes of memory that huge pages or ballast (locked memory) leave free."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "Spec":
@@ -87,24 +87,27 @@ class Spec(StepSpec):
 
     @property
     def asked(self) -> ReadOrigin:
-        """Return from where reads are to come: from the cache, or from the device.
+        """Return the place that reads are to come from: the page cache, or the device.
 
         The key `memory` decides.
         """
         return ReadOrigin.CACHED if self.memory == "cached" else ReadOrigin.PHYSICAL
 
     def rows(self, block_size: int) -> int:
-        """Return the number of rows, and so of blocks, of each table."""
+        """Return the number of rows of each table; a row fills one block of `block_size` bytes."""
         if isinstance(self.scale, int) or self.scale.strip().isdigit():
             return int(self.scale)
         return units.size(self.scale) // block_size
 
     def tables(self, block_size: int) -> TableSet:
-        """Return the tables that these keys ask for."""
+        """Return the tables to read: their number, their rows, and the seed of their contents.
+
+        A row fills one block of `block_size` bytes, so this size gives the rows of a table.
+        """
         return TableSet(self.num_schemas, self.rows(block_size), self.seed)
 
     def bytes(self, block_size: int) -> int:
-        """Return the bytes of all tables, without their indexes."""
+        """Return the bytes of all tables without their indexes; a block has `block_size` bytes."""
         return self.num_schemas * self.rows(block_size) * block_size
 
     def buffers(self, block_size: int, least: int = MIB) -> int:
@@ -112,7 +115,7 @@ class Spec(StepSpec):
 
         Without the key `shared_buffers`, it is 1/16 of the tables, but at most 16 MiB and at least
         8 blocks for each session, because every session holds some of them.  It is never below
-        `least`, without which the server does not work.
+        `least` bytes, without which the server does not work.
         """
         if self.shared_buffers is not None:
             return max(least, self.shared_buffers)
@@ -120,9 +123,9 @@ class Spec(StepSpec):
         return max(least, self.sessions * 8 * block_size, min(16 * MIB, share))
 
     def needs(self, memory_of: "ServerMemory") -> int:
-        """Return the bytes of memory that the server needs: its cache, and that of its processes.
+        """Return the bytes of memory that the server needs: its cache, and memory of its processes.
 
-        Each session adds some memory.
+        Each session adds some memory.  `memory_of` has the needs of the engine's server.
         """
         buffers = self.buffers(memory_of.block_size, memory_of.least_buffers)
         return buffers + memory_of.base + memory_of.per_session * self.sessions
@@ -137,7 +140,12 @@ class Spec(StepSpec):
 
 @dataclass(frozen=True, slots=True)
 class ServerMemory:
-    """Memory that an engine's server needs, in bytes, as its engine.toml has it."""
+    """Memory that an engine's server needs, in bytes, as its engine.toml has it.
+
+    `block_size` is the size of a database block, `least_buffers` the smallest cache with which the
+    server works.  `base` is what its processes need without sessions, `per_session` what each
+    session adds.
+    """
 
     block_size: int
     least_buffers: int
@@ -146,7 +154,7 @@ class ServerMemory:
 
     @classmethod
     def of(cls, context: Context) -> "ServerMemory":
-        """Return the memory as [sessions] of the engine's engine.toml states it."""
+        """Return the memory needs that the section [sessions] of the engine's engine.toml has."""
         keys = engine_keys(context)
         return cls(
             context.engine.block_size,

@@ -41,7 +41,7 @@ from replayer.tables.pgio import TableSet
 
 
 def uses_client_hosts(_spec: Spec) -> bool:
-    """Return True: the sessions may be processes of other hosts."""
+    """Return True: the sessions may be processes of other hosts, which are named by --clients."""
     return True
 
 
@@ -55,9 +55,10 @@ def describe(spec: Spec) -> str:
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return the size of the tables on disk, and the part of it that stays in memory.
+    """Return the bytes of the tables on disk, and the part of them that stays in memory.
 
     All of it stays in memory if the key `memory` is `cached`, and nothing if it is not.
+    `block_size` is the size of the database's blocks in bytes.
     """
     size = spec.bytes(block_size)
     return Footprint(spec.tables(block_size), size, size if spec.memory == "cached" else 0)
@@ -83,7 +84,10 @@ def _check_keys(spec: Spec, context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Load the tables if they are missing, bring memory to the state asked for, and measure."""
+    """Load missing tables, fill or drop the caches as the key `memory` asks, and measure.
+
+    The results of the sessions are recorded in the findings of `context`.
+    """
     _check_keys(spec, context)
     spec, instead = possible_kind(spec, context)
     wanted = spec.tables(context.engine.block_size)
@@ -119,9 +123,10 @@ def run(spec: Spec, context: Context) -> None:
 def _measured(
     spec: Spec, wanted: TableSet, context: Context, database: Database, cold: Cold
 ) -> Callable[[], None]:
-    """Measure, and return a function that records the results.
+    """Run and measure the sessions, and return a function that records the results.
 
-    Memory may be limited during the measurement.  The caller calls the function when this is over.
+    Memory may be limited during the measurement, so the caller calls that function only after the
+    limit is gone.  `wanted` are the tables, `cold` is the state of the caches at the start.
     """
     if spec.loads:
         reached = measure_mix(spec, wanted, context, database)

@@ -39,12 +39,19 @@ _POLL = 1.0
 _STEP_SHARE = 0.01
 """Share of the window by which the server's clock may differ from replayer's: clocks are slewed."""
 _GRACE = 2.0
-"""Seconds in which more sessions may report that they have lost the server."""
+"""Seconds after the first loss of a connection in which more sessions may report a loss."""
 
 
 @dataclass
 class SessionsWindow:
-    """The measurements of a window: from the start of all sessions to the end of the last one."""
+    """The measurements of a window: from the start of all sessions to the end of the last one.
+
+    `before` and `after` are the server's counters at its ends.  `begin_ns` and `end_ns` are marks
+    of the sampler, and `opened_ns` is the start of the sessions, on the monotonic clock.
+    `cpu_seconds` is CPU time that replayer used.  `first_done` and `last_done` are the seconds
+    until the first and the last session ended.  `updated` counts updated rows; `hot` counts those
+    that stayed in their block.
+    """
 
     before: ServerCounters
     after: ServerCounters
@@ -60,7 +67,7 @@ class SessionsWindow:
     own: Traffic | None = None
     """Bytes that the server's processes read from the device and wrote; None if not known."""
     accounts: tuple[interference.AccountMark, interference.AccountMark] | None = None
-    """Accounts of all processes of the host, at both ends of the window."""
+    """CPU time and I/O of all processes of the host, at both ends of the window."""
     others: OtherSessions | None = None
     """Blocks or rows that other sessions read in the same database; None if not known."""
     slice_seconds: float = 0.0
@@ -77,19 +84,20 @@ class SessionsWindow:
 
 
 def _counters(database: Database) -> ServerCounters:
-    """Return the server's counters and clock.
+    """Return the server's counters of blocks found and missed in its buffers, and its clock.
 
-    The counters include what this query reads: a few catalogue blocks, while the sessions read
-    hundreds of thousands.
+    The query itself adds a few catalogue blocks to them, while the sessions read hundreds of
+    thousands.
     """
     row = database.row(protocol.COUNTERS)
     return ServerCounters(row.real("clock"), row.number("hits"), row.number("reads"))
 
 
 def _settled(database: Database) -> ServerCounters:
-    """Return the server's counters and clock.
+    """Return the server's counters of blocks found and missed in its buffers, and its clock.
 
-    On a server that updates its counters late, wait first until they stop moving, but not for long.
+    On a server that updates its counters late, wait first until they no longer change, but at most
+    for about 12 seconds.
     """
     latest = _counters(database)
     if database.engine.verb(SETTLE) is None:
@@ -106,7 +114,7 @@ class ClockReading(NamedTuple):
     """The server's clock, and replayer's clock just before and just after the server's was read."""
 
     server: float
-    """Seconds since 1970."""
+    """Seconds since 1970, by the server's clock; the other two are ns of the monotonic clock."""
     begin_ns: int
     end_ns: int
 
@@ -132,7 +140,7 @@ def step_between(first: ClockReading, last: ClockReading) -> float:
 
 
 class _RowsRead(NamedTuple):
-    """Rows read so far: by all sessions of the database, and by replayer's connection that asks."""
+    """Rows read so far: `all` by every session of the database, `own` by the session that asks."""
 
     all: int
     own: int
@@ -148,7 +156,12 @@ def _rows_read(database: Database) -> _RowsRead | None:
 
 @dataclass(frozen=True)
 class _Accounts:
-    """The server's counters and the host's accounts, read just before the sessions start."""
+    """The server's counters and the host's accounts, read just before the sessions start.
+
+    `accounts` are CPU time and I/O of all processes of the host.  `counted_ns` is the time at which
+    `counters` were read, and `mark_ns` that of the sampler's mark, on the monotonic clock.  `cpu`
+    is the CPU time of this process in seconds.
+    """
 
     rows: _RowsRead | None
     accounts: interference.AccountMark
@@ -159,18 +172,20 @@ class _Accounts:
     mark_ns: int
 
     def moved_to(self, opened_ns: int) -> ServerCounters:
-        """Return the counters at the start of the sessions, `opened_ns`.
+        """Return the server's counters and clock at the start of the sessions.
 
-        They were read just before.  Until the start only the server's clock has moved.
+        `opened_ns` is that start on the monotonic clock.  The counters were read just before, and
+        nothing changed them since; so only the server's clock is moved forward.
         """
         clock = _moved(self.counters.clock, self.counted_ns, opened_ns)
         return replace(self.counters, clock=clock)
 
 
 def _moved(clock: float, from_ns: int, to_ns: int) -> float:
-    """Return the time of the server's clock at `to_ns`, if it was `clock` at `from_ns`.
+    """Return the time of the server's clock at `to_ns`, in seconds, if it was `clock` at `from_ns`.
 
-    `from_ns` and `to_ns` are times by replayer's clock.  The server's clock was not set in between.
+    `from_ns` and `to_ns` are times by replayer's clock, in ns.  The server's clock is taken as not
+    set in between.
     """
     return clock + (to_ns - from_ns) / 1e9
 
@@ -190,7 +205,7 @@ def _accounts(context: Context, database: Database) -> _Accounts:
 def measure_window(
     spec: Spec, wanted: TableSet, context: Context, database: Database
 ) -> SessionsWindow:
-    """Connect all sessions, start them together, and return the window when all are done.
+    """Connect all sessions, start them together; return the measurements when all are done.
 
     Raises ReplayerError if sessions lost the server.
     """
@@ -254,7 +269,7 @@ def _tell_apart(window: SessionsWindow, first: _RowsRead | None, last: _RowsRead
 
     If the server counts blocks for each session, the window then counts only the blocks that
     replayer's sessions have read.  If it counts only rows, the window gets the rows that other
-    sessions have read.
+    sessions have read.  `first` and `last` are the rows read at its ends, None if not counted.
     """
     before, after = window.before, window.after
     if all(result.counts_blocks for result in window.results):
@@ -286,7 +301,10 @@ def _watch(
     window: SessionsWindow,
     hosts: ClientHosts,
 ) -> None:
-    """Poll the server's counters once a second until all sessions are done."""
+    """Wait until all sessions are done; once a second, show the rates by the server's counters.
+
+    Raises ReplayerError if sessions lost the server.
+    """
     lost: list[ConnectionLost] = []
     patience = math.inf
     last, polled = window.before, time.monotonic()
@@ -315,7 +333,8 @@ def _due(report: object, polled: float) -> bool:
     """Return whether to poll the server's counters now.
 
     That is so if no report came before the timeout (`report` is None), or a second after the last
-    poll, which was at `polled`: while sessions report their work, no timeout occurs.
+    poll, which was at `polled` (seconds of the monotonic clock): while sessions report their work,
+    no timeout occurs.
     """
     return report is None or time.monotonic() - polled >= _POLL
 
@@ -375,6 +394,9 @@ def _told(database: Database, verb: VerbName, **holes: str | int) -> tuple[str, 
 
 
 def _random_seed(seed: int, number: int) -> float:
-    """Return a number from -1 to 1 that differs for each session and is the same in every run."""
+    """Return the random seed of a session, from -1 to 1: it is the same in every run.
+
+    `number` is the number of the session; each session has another seed.
+    """
     drawn = hashlib.blake2b(f"{seed} session {number}".encode(), digest_size=6).digest()
     return int.from_bytes(drawn, "little") / (1 << 47) - 1

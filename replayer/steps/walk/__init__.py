@@ -1,1 +1,1 @@
-"""The step `walk`: every file read whole, from cold."""
+"""The step `walk`: all files of a table are read whole, without the database, from a cold cache."""

@@ -1,4 +1,7 @@
-"""Display of a walk: threads, seconds and directory entries, in the form of measure_reads.rb."""
+"""Display of a walk (reading all files of a table): threads, seconds and directory entries.
+
+The form is that of MemSQL's script measure_reads.rb.
+"""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -21,9 +24,10 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return the lines of a report, with the table that measure_reads.rb prints.
+    """Return the lines of a report on a walk, with the table that measure_reads.rb prints.
 
-    Its rows are the listing and the reading of files; its columns are CPU and elapsed seconds.
+    The rows of the table are the listing and the reading of files; its columns are CPU and elapsed
+    seconds.
     """
     rows, metrics = [], set()
     for phase in _PHASES:
@@ -64,9 +68,10 @@ def _brief(result: StepResult) -> Brief:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield a chart of user, system and elapsed seconds of the listing and of the reading.
+    """Yield one chart with the CPU and elapsed seconds of listing and of reading the files.
 
-    The values are the medians of the repeats.
+    The values are medians over the repeats, for each of the compared `sides`.  Nothing is yielded
+    if no side has values.
     """
     traces = [
         ChartTrace(number, "bar", x=list(seconds), y=list(seconds.values()))

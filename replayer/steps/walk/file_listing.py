@@ -17,11 +17,16 @@ from replayer.tables import persons, pgio, relations
 
 @dataclass(frozen=True)
 class FileListing:
-    """The files to read (path -> size), folder by folder, and the seconds of listing them."""
+    """The files to read, and the time of listing them.
+
+    `entries` is the number of directory entries that were seen.  `user`, `system` (CPU time) and
+    `real` (elapsed time) are the seconds of the listing.
+    """
 
     sizes: dict[str, int]
+    """Path of a file -> its size in bytes, folder by folder."""
     other_names: Mapping[str, int]
-    """Path -> size of further names of the same files (hard links, bind mounts), not read again."""
+    """Path -> bytes, for further names of these files (hard links, bind mounts), not read again."""
     entries: int
     user: float
     system: float
@@ -29,12 +34,15 @@ class FileListing:
 
     @property
     def bytes(self) -> int:
-        """Return the sum of the files' sizes."""
+        """Return the sum of the sizes of the files to read, in bytes."""
         return sum(self.sizes.values())
 
 
 def files_of(spec: Spec, context: Context) -> list[str]:
-    """Return the path of every file to read; raise Impossible or Skip if there is none."""
+    """Return the path of every file of the table, or of every file below the key `path`.
+
+    Raises Impossible if there is no file, Skip if a folder cannot be listed.
+    """
     if spec.path is not None:
         files = list(list_files((str(spec.path),), None).sizes)
         if not files:
@@ -96,9 +104,9 @@ def list_files(folders: Iterable[str], wanted: set[str] | None) -> FileListing:
 
 
 def _entries(folders: Iterable[str], *, deep: bool) -> Iterator["os.DirEntry[str]"]:
-    """Yield everything in the folders and, with `deep`, in those below; links are not followed.
+    """Yield every entry of the folders and, with `deep`, of those below; links are not followed.
 
-    Raise Skip for a folder that cannot be listed.
+    Raises Skip for a folder that cannot be listed.
     """
     left = list(reversed(list(folders)))
     while left:
@@ -114,7 +122,7 @@ def _entries(folders: Iterable[str], *, deep: bool) -> Iterator["os.DirEntry[str
 
 
 def need_direct(files: Iterable[str]) -> None:
-    """Raise Skip if the files cannot be read with O_DIRECT, which bypasses the page cache."""
+    """Raise Skip if the first file cannot be read with O_DIRECT, which bypasses the page cache."""
     first = next(iter(files))
     why_not = file_reader.why_not_direct(first)
     if why_not:

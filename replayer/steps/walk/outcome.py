@@ -1,4 +1,4 @@
-"""The results of a walk, recorded for the report: measurements, facts and notes."""
+"""The results of a walk (reading all files of a table): measurements, facts, notes for a report."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,9 +27,9 @@ _MOST_NAMES = 3
 
 
 def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeasurement) -> None:
-    """Record the numbers that measure_reads.rb prints: files, bytes, seconds of each phase, MB/s.
+    """Record the numbers that MemSQL's measure_reads.rb prints: files, bytes, seconds, throughput.
 
-    The phases are the listing and the reading of the files.
+    The seconds are those of two phases: the listing and the reading of the files.
     """
     findings.measure("walk.files", len(reading.files), "files", Better.NEITHER)
     findings.measure("walk.bytes", reading.bytes, "bytes", Better.NEITHER)
@@ -47,10 +47,11 @@ def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeas
 def device_reads(
     spec: Spec, reading: WalkMeasurement, cold: Cold, device: str | None
 ) -> Reads | None:
-    """Return the rate and the kind of the walk's reads, by which they are compared with a probe's.
+    """Return the rate, size and depth of a walk's reads, which a report compares with a disk probe.
 
-    Returns None if they did not all come from a known disk. The depth is the number of threads,
-    because each thread waits for one block at a time.
+    The depth is the number of threads, because each thread waits for one block at a time.  Returns
+    None if `device`, the name of the disk, is None, or if the files were not cold: then some reads
+    came from memory.
     """
     if cold.got is not Temperature.COLD or device is None:
         return None
@@ -78,7 +79,7 @@ def facts_of(spec: Spec, listing: FileListing, reading: WalkMeasurement) -> dict
 
 
 def latencies_of(hauls: Iterable[ReadResult]) -> Latencies:
-    """Return the latencies of the reads of all threads, put together."""
+    """Return the latencies of the reads of all threads; `hauls` has one result for each thread."""
     return Latencies.of(Latencies.counted(haul.latencies) for haul in hauls)
 
 
@@ -89,7 +90,10 @@ def notes_of(
     reading: WalkMeasurement,
     cold: Cold,
 ) -> Iterator[str]:
-    """Yield a sentence for each irregularity of the walk, such as files that grew meanwhile."""
+    """Yield a sentence for each irregularity of the walk, such as files that grew meanwhile.
+
+    `files` are the paths that were to be read, `cold` is the temperature before the reading.
+    """
     paths = list(listing.sizes)
     missing = {paths[number] for haul in reading.hauls for number in haul.missing}
     yield from _other_names(listing)
@@ -103,7 +107,11 @@ def notes_of(
 
 
 def foreign_notes(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
-    """Return sentences on the device traffic of other programs while the files were read."""
+    """Return sentences on the traffic of other programs on the disk while the files were read.
+
+    `delta` is all traffic of the disk in that time.  Returns () if it is None, which means that the
+    disk is not known, and nothing if the other traffic was small.
+    """
     if delta is None:
         return ()
     needed = cold.stored_bytes if cold.own_bytes is None else cold.own_bytes
@@ -111,9 +119,9 @@ def foreign_notes(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
 
 
 def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
-    """Yield one sentence that names the first three of these files; nothing if there are none.
+    """Yield one sentence that names the first three of `paths`; nothing if there are none.
 
-    `what` is the irregularity of the files.
+    `what` is the irregularity of these files, such as "grew".
     """
     ordered = sorted(paths)
     if ordered:
@@ -134,9 +142,10 @@ def _other_names(listing: FileListing) -> Iterator[str]:
 
 
 def _not_around(files: Sequence[str], cold: Cold) -> Iterator[str]:
-    """Yield a sentence if the files are in the page cache after direct reads, which must bypass it.
+    """Yield a sentence if direct reads, which must bypass the page cache, left files in it.
 
-    Some file systems, such as btrfs, do not always obey O_DIRECT.
+    Some file systems, such as btrfs, do not always obey O_DIRECT.  `cold` has the share of the
+    files that was in the page cache before.
     """
     share = residency(files).share
     if share is not None and share > (cold.resident_share or 0.0) + _GREW_WARM:

@@ -23,7 +23,13 @@ _READY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class WalkMeasurement:
-    """The times, CPU seconds and results of the read phase of a walk, for all threads together."""
+    """The times, CPU seconds and results of the read phase of a walk, for all threads together.
+
+    Times are in ns of the monotonic clock: `begin_ns` and `end_ns` of the measured window,
+    `opened_ns` of the common start of all threads, `first_done_ns` and `last_done_ns` of the end of
+    the first and of the last thread.  `user` and `system` are CPU seconds.  `hauls` has one result
+    for each thread.
+    """
 
     begin_ns: int
     end_ns: int
@@ -36,9 +42,9 @@ class WalkMeasurement:
     """Bytes that the threads' processes read from the device, as the kernel counts them."""
     hauls: Sequence[ReadResult]
     pieces: int
-    """The number of ranges of files that threads took in turn; 0 if they took whole files."""
+    """The number of ranges of files that the threads read; 0 if they read whole files."""
     points: Sequence[tuple[int, float]]
-    """Pairs of the clock in nanoseconds and the bytes that were read until then."""
+    """Pairs (time in ns of the monotonic clock, bytes that all threads have read until then)."""
 
     @property
     def real(self) -> float:
@@ -57,7 +63,7 @@ class WalkMeasurement:
 
     @property
     def files(self) -> dict[int, int]:
-        """Return the bytes read of each file, by its index in the listing."""
+        """Return index of a file in the listing -> bytes that were read of it."""
         read: dict[int, int] = {}
         for number, size in (piece for haul in self.hauls for piece in haul.files):
             read[number] = read.get(number, 0) + size
@@ -66,13 +72,13 @@ class WalkMeasurement:
     def since_opened(self, clock_ns: int) -> float:
         """Return the seconds from the common start of all threads to `clock_ns`.
 
-        Both are times of the same clock, in nanoseconds.
+        `clock_ns` is a time of the monotonic clock in nanoseconds.
         """
         return (clock_ns - self.opened_ns) / 1e9
 
 
 def watched_disk(spec: Spec, context: Context) -> contextlib.AbstractContextManager[Sampler]:
-    """Return a context manager that yields the sampler of the disk with the files.
+    """Return a context manager that yields the sampler of the disk with the files to read.
 
     A sampler copies the kernel's counters every second.
     """
@@ -82,7 +88,7 @@ def watched_disk(spec: Spec, context: Context) -> contextlib.AbstractContextMana
 
 
 def pieces_of(spec: Spec, listing: FileListing) -> tuple[Range, ...]:
-    """Return the ranges of files that threads take in turn; () if they take whole files."""
+    """Return the ranges of files that the threads are to read; () if they read whole files."""
     if spec.deal == "files":
         return ()
     return file_reader.deal(tuple(listing.sizes.values()), spec.threads, spec.block_size)
@@ -91,7 +97,7 @@ def pieces_of(spec: Spec, listing: FileListing) -> tuple[Range, ...]:
 def read_files(
     spec: Spec, context: Context, sampler: Sampler, listing: FileListing
 ) -> WalkMeasurement:
-    """Read every file with all threads, and return the times and results."""
+    """Read every file of `listing` with all threads; return the times, bytes and latencies."""
     queue = Queue(
         paths=tuple(listing.sizes),
         sizes=tuple(listing.sizes.values()),

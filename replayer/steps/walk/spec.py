@@ -1,4 +1,4 @@
-"""The keys of a walk step."""
+"""The keys of the step `walk` in a workload file."""
 
 from pathlib import Path
 from typing import Literal, Self
@@ -15,7 +15,7 @@ from replayer.units import Size
 
 
 class Spec(StepSpec):
-    """The keys of a walk step."""
+    """The keys of the step `walk`, which reads all files of a table without the database."""
 
     threads: int = Field(50, ge=1, le=4096)
     """Threads that read files at the same time."""
@@ -26,14 +26,17 @@ class Spec(StepSpec):
     block_size: Size = Field(128 << 10, ge=512, le=1 << 30)
     """Bytes of one read."""
     deal: Literal["auto", "files"] = "auto"
-    """`files`: whole files, as MemSQL's script did; `auto`: the same, but where files
-    are fewer than threads, large ones are dealt in ranges."""
+    """`files`: each thread takes whole files, as in MemSQL's script.  `auto`: the same, but if
+    there are fewer files than threads, large files are divided into ranges."""
     cold: Temperature = Temperature.COLD
-    """cold; lukewarm leaves the server running; hot reads everything once before."""
+    """Temperature of the files when the reading begins.  cold: nothing is in memory, the server is
+    stopped; lukewarm: the same, but the server keeps running; hot: every file was read before."""
     table: str = persons.NAME
-    """Any table of the database, with its schema unless that is replayer's own."""
+    """The table whose files are read: any of the database, with its schema unless that is
+    replayer's own."""
     path: Path | None = None
-    """A folder to walk instead, with all folders in it; it is only read."""
+    """A folder whose files are read instead of a table's, with all folders in it; nothing is
+    written there."""
 
     @model_validator(mode="after")
     def _direct_blocks(self) -> Self:

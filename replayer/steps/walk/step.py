@@ -28,14 +28,15 @@ from replayer.watch.interference import Traffic
 
 
 def needs_database(spec: Spec) -> bool:
-    """Return True for a walk of a table's files, False for a folder named by the key `path`."""
+    """Return True if a table's files are read, False if the key `path` names a folder to read."""
     return spec.path is None
 
 
 def run_here_reason(spec: Spec) -> str:
-    """Return the reason why the walk must run on this host: the key `path` names a folder of it.
+    """Return the reason why only the host where replayer was called can run the step.
 
-    Returns "" for a walk of a table's files, which can run on the database's host.
+    The reason is that the key `path` names a folder of this host.  Returns "" if a table's files
+    are read: the database's host can do that.
     """
     return (
         f"path = {str(spec.path)!r} is a folder of the host that replayer is called on, and of "
@@ -46,7 +47,7 @@ def run_here_reason(spec: Spec) -> str:
 
 
 def check(spec: Spec, _context: Context) -> None:
-    """Raise Impossible for a path that is not a readable folder."""
+    """Raise Impossible if the key `path` is given, and is no absolute path of a readable folder."""
     if spec.path is None:
         return
     if not spec.path.is_absolute():
@@ -60,7 +61,7 @@ def check(spec: Spec, _context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Read the files and record the results.
+    """Read all files with many threads, and record the time, the throughput and the latencies.
 
     Before that, the files are dropped from memory or read into it, as the key `cold` asks, and
     listed.
