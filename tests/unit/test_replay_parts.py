@@ -21,6 +21,7 @@ from replayer.steps.replay.replay_client import (
     BARRED,
     BUSY,
     CONNECTING,
+    OVER,
     RETRYING,
     WAITING,
     WANTING,
@@ -38,8 +39,9 @@ from replayer.steps.replay.replay_statistics import (
 from replayer.steps.replay.session_runner import SessionRunner
 from replayer.steps.replay.spool import Spool
 from replayer.steps.replay.timetable import SessionTimetable
-from replayer.steps.replay.work import WHOLE, Record, ReplayJob, SessionColumns
+from replayer.steps.replay.work import CONNECT, WHOLE, Record, ReplayJob, SessionColumns
 from replayer.watch.workers import Descriptor
+from tests.known import known
 
 SECOND = 10**9
 
@@ -192,6 +194,76 @@ def test_sessions_share_connections_where_they_are_few(parts: Callable[..., Part
     assert (first.state, second.state) == (WANTING, BUSY)
     assert (loop.made[1:], loop.pool.by_fd[loop.made[0].fd]) == ([], second)
     assert loop.happened[SHARED] == 1
+
+
+def connect() -> Record:
+    """Return the begin of a session."""
+    return record(does=CONNECT, fingerprint=-1, payload=b"")
+
+
+def test_a_connection_goes_through_a_thousand_sessions(parts: Callable[..., Parts]) -> None:
+    """Each connects, and hands it on at once; no depth of calls grows with their number."""
+    many = 1000
+    loop = parts(*[[connect(), record()] for _ in range(many)], connections=1)
+    loop.go()
+    (connection,) = loop.made
+    while loop.timetable.live:
+        connection.answer()
+        loop.runner.receive(loop.pool.by_fd[connection.fd], select.EPOLLIN)
+        loop.go()
+
+    assert (len(connection.sent), loop.made) == (many, [connection])
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_who_waits_for_the_place_of_a_refused_session_goes_on(
+    parts: Callable[..., Parts], *, at_once: bool
+) -> None:
+    """Else it would wait forever, as no connection ends any more."""
+    loop = parts([record()], [record()], [record()], connections=1)
+
+    def refused(*_: object) -> bool:
+        for attempt in loop.made:
+            attempt.close()  # as a refused attempt closes itself
+        raise Refused("no", passing=False)
+
+    if at_once:
+        loop.pool._begin_connecting = refused
+        loop.go()
+    else:
+        first, second, third = (known(loop.timetable.take()) for _ in range(3))
+        for client in (first, second, third):
+            loop.runner.go(client)
+        assert (first.state, second.state, third.state) == (CONNECTING, WANTING, WANTING)
+        loop.made[0].go_on = refused  # type: ignore[method-assign]
+        loop.runner.connect(first)
+        assert (first.state, second.state) == (OVER, RETRYING)
+        loop.go()
+        assert (second.state, third.state) == (BUSY, WANTING)
+        loop.made[1].answer()
+        loop.runner.receive(second, select.EPOLLIN)
+        assert third.state == BUSY
+        loop.made[1].answer()
+        loop.runner.receive(third, select.EPOLLIN)
+
+    assert loop.timetable.live == 0
+    assert loop.happened[GIVEN_UP] == (3 if at_once else 1)
+
+
+def test_a_place_that_is_handed_on_wakes_no_other(parts: Callable[..., Parts]) -> None:
+    """Where the connection cannot be the same, the one that waited longest makes its own."""
+    loop = parts([record(), record()], [record()], [record()], connections=1)
+    first, second, third = (known(loop.timetable.take()) for _ in range(3))
+    second.work = second.work._replace(conninfo="another")
+    loop.runner.go(first)
+    loop.runner.connect(first)
+    for client in (second, third):
+        loop.runner.go(client)
+    loop.made[0].answer()
+    loop.runner.receive(first, select.EPOLLIN)
+
+    assert (second.state, third.state) == (CONNECTING, WANTING)
+    assert list(loop.pool.wanting) == [third, first]
 
 
 @pytest.mark.parametrize(("passing", "state"), [(True, RETRYING), (False, BARRED)])

@@ -132,7 +132,7 @@ class ConnectionPool:
             if other.work.conninfo == client.work.conninfo:
                 self._take_over(client, other)
                 return True
-            self.let_go(other)
+            self._close(other)
         self._connect(client)
         return False
 
@@ -144,7 +144,10 @@ class ConnectionPool:
         idle = [
             one
             for one in self.by_fd.values()
-            if one.connection is not None and one.state != BUSY and one.connection.idle
+            if one.connection is not None
+            # What was handed on to a client is its own until it has gone on.
+            and one.state not in {BUSY, RETRYING}
+            and one.connection.idle
         ]
         alike = (one for one in idle if one.work.conninfo == client.work.conninfo)
         return next(alike, idle[0] if idle else None)
@@ -168,7 +171,7 @@ class ConnectionPool:
         if other.work.conninfo == client.work.conninfo:
             self._take_over(other, client)
         else:
-            self.let_go(client)
+            self._close(client)
         other.free_ns = self._clock.seen_ns
         return other
 
@@ -229,10 +232,12 @@ class ConnectionPool:
         if not refusal.passing or waited >= _PATIENCE_NS:
             self.refusal = self.refusal or str(refusal)
             client.state = BARRED
-            return
-        client.state = RETRYING
-        self._timetable.put(client, now + client.pause_ns)
-        client.pause_ns = min(2 * client.pause_ns, _LONGEST_PAUSE_NS)
+        else:
+            client.state = RETRYING
+            self._timetable.put(client, now + client.pause_ns)
+            client.pause_ns = min(2 * client.pause_ns, _LONGEST_PAUSE_NS)
+        # Its place is free: no other event may come that wakes those who wait for one.
+        self._begin_wanting()
 
     def read_interrupted(self, client: ReplayClient) -> None:
         """Handle a connection that has an event while no statement is under way on it.
@@ -258,6 +263,12 @@ class ConnectionPool:
 
         If a client waits for a connection, the one that has waited longest connects now.
         """
+        if self._close(client):
+            self._begin_wanting()
+
+    def _close(self, client: ReplayClient) -> bool:
+        """Close what `let_go` closes, and wake no client; return True if a place is free now."""
+        before = self._open
         if client.connecting is not None:
             self._forget(client.connecting.fileno())
             client.connecting.close()
@@ -269,14 +280,17 @@ class ConnectionPool:
             client.connection = None
             self._meet(client)
             self._open -= 1
-            if self.wanting:
-                self._begin_wanting()
+        return self._open < before
 
     def _begin_wanting(self) -> None:
-        """Let the client that has waited longest for a connection connect now."""
-        other = self.wanting.popleft()
-        other.state = RETRYING
-        self._timetable.put(other, self._clock.seen_ns)
+        """Let the client that has waited longest for a connection, if there is one, connect now."""
+        if self.wanting:
+            self.wake(self.wanting.popleft())
+
+    def wake(self, client: ReplayClient) -> None:
+        """Have a client go on as soon as those that are due before it have done so."""
+        client.state = RETRYING
+        self._timetable.put(client, self._clock.seen_ns)
 
     def _forget(self, fd: int) -> None:
         if self.by_fd.pop(fd, None) is not None:

@@ -120,6 +120,9 @@ class SessionRunner:
             self._skip(client, record)
             return True
         if self._turns is not None and not client.forced and self._turns.waits(client, record):
+            if self._pool.wanting and client.connection is not None and client.connection.idle:
+                # Its turn may come only after an action of one of those.
+                self._pool.wake(self._pool.hand_on(client))
             return False
         if record.does == DISCONNECT:
             self._pool.let_go(client)
@@ -132,7 +135,8 @@ class SessionRunner:
         if record.does == CONNECT:
             self._end(client, record)
             if self._pool.wanting:
-                self.resume(self._pool.hand_on(client))
+                # Not at once: it may be at its own CONNECT, and so may a thousand others after it.
+                self._pool.wake(self._pool.hand_on(client))
             return True
         return self._send(client, record)
 
