@@ -24,7 +24,7 @@ _MOST_DOTS = 500
 
 
 def folder(kind: str) -> Path:
-    """Return the path of replayer's data folder `kind`, which is `workloads` or `schemas`.
+    """Return the path of the data folder `kind`, which is `workloads` or `schemas`.
 
     It is in the installed package, or, if it is not there, in the checkout.
     """

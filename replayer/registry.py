@@ -217,7 +217,7 @@ def _folders(kind: str) -> list[Path]:
 
 
 def _home(kind: str, name: str) -> Path:
-    """Return the folder that contains a plug-in: the user's, or else that of replayer's package."""
+    """Return the folder that contains a plug-in: the user's, or else that of the package."""
     folders = _folders(kind)
     there = (one for one in folders if _file_in(one, kind, name).is_file())
     return next(there, folders[-1])

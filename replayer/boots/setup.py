@@ -128,7 +128,7 @@ def _boots_left(system: System, schedule: BootSchedule, path: Path) -> int:
 
 
 def _own_folders() -> tuple[Path, ...]:
-    """Return paths of replayer's code, of its environment and of its Python."""
+    """Return paths of the code that runs, of its environment and of its Python."""
     return Path(__file__), Path(sys.executable), Path(os.path.realpath(sys.executable))
 
 

@@ -120,7 +120,7 @@ class CollectorContext:
     then connects again.
     """
     control: Callable[[], Collection[int]] = frozenset
-    """Return the server's ids of replayer's connections that control a step or do its work."""
+    """Return the server's ids of the connections that control a step or do its work."""
     watching: Callable[[], Collection[int]] = frozenset
     """Return the server's ids of the collectors' connections, which do none of the work."""
     opening: Callable[[], int] = int

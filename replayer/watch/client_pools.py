@@ -79,7 +79,7 @@ class ClientShare(Protocol):
 
     @property
     def agent_cpu_s(self) -> float | None:
-        """Return the CPU seconds of replayer's agent on the host in the jobs; None if unknown."""
+        """Return the CPU seconds of the agent on the host in the jobs; None if unknown."""
         ...
 
     @property

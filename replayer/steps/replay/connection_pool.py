@@ -145,7 +145,7 @@ class ConnectionPool:
             one
             for one in self.by_fd.values()
             if one.connection is not None
-            # What was handed on to a client is its own until it has gone on.
+            # A client keeps a connection that was handed on to it until it has gone on.
             and one.state not in {BUSY, RETRYING}
             and one.connection.idle
         ]
@@ -236,7 +236,7 @@ class ConnectionPool:
             client.state = RETRYING
             self._timetable.put(client, now + client.pause_ns)
             client.pause_ns = min(2 * client.pause_ns, _LONGEST_PAUSE_NS)
-        # Its place is free: no other event may come that wakes those who wait for one.
+        # Its place is free, and it may be that no other event wakes a client that waits for one.
         self._begin_wanting()
 
     def read_interrupted(self, client: ReplayClient) -> None:
