@@ -100,9 +100,7 @@ def fio(
         *([f"--rwmixread={read_percent}"] if mode in _MIXED else []),
     ]
     printed = shell.run(arguments, timeout=seconds + warmup + _GRACE_SECONDS)
-    if "{" not in printed:
-        raise ReplayerError(f"fio printed no result: {one_line(printed[-200:])}")
-    job = json.loads(printed[printed.index("{") :])["jobs"][0]
+    job = _fio_job(printed)
     names = ("read", "write") if mode in _MIXED else ("write" if "write" in mode else "read",)
     sides = [job[name] for name in names]
     operations = max(1, sum(side["total_ios"] for side in sides))
@@ -115,6 +113,14 @@ def fio(
         p99_ns=0.0 if mode in _MIXED else sides[0]["clat_ns"]["percentile"]["99.000000"],
         cpu_per_operation=busy / operations,
     )
+
+
+def _fio_job(printed: str) -> dict[str, Any]:
+    """Return the first job in the JSON that fio printed; raise ReplayerError if there is none."""
+    if "{" not in printed:
+        raise ReplayerError(f"fio printed no result: {one_line(printed[-200:])}")
+    job: dict[str, Any] = json.loads(printed[printed.index("{") :])["jobs"][0]
+    return job
 
 
 def ioping(
