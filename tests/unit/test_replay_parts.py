@@ -222,7 +222,7 @@ def test_who_waits_for_the_place_of_a_refused_session_goes_on(
     """Else it would wait forever, as no connection ends any more."""
     loop = parts([record()], [record()], [record()], connections=1)
 
-    def refused(*_: object) -> bool:
+    def refused(*_: object) -> Any:
         for attempt in loop.made:
             attempt.close()  # as a refused attempt closes itself
         raise Refused("no", passing=False)
