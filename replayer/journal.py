@@ -40,8 +40,9 @@ class Untrusted(ReplayerError):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing that was taken: its kind, the details to give it back, and which process took it.
+    """One thing that replayer took from the machine, such as a cgroup, a setting or a server.
 
+    The note has its kind, the details with which it is given back, and the process that took it.
     `path` is the note's file.  `owner` is the process as `BOOT_ID:PID:START_TIME`, or the mark
     "lasting" if the thing stays taken after its process ends.
     """

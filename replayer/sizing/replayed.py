@@ -12,7 +12,7 @@ from replayer.sizing.findings import Loaded, ResourceRow
 
 
 class Used(NamedTuple):
-    """Use of resources by replays of a capture: by all, by failed ones, by the fastest that held.
+    """Use of resources by replays of a capture: all, the failed, and the fastest that kept up.
 
     A point is the throughput, response time and use of resources of one replay.
     """
@@ -22,7 +22,7 @@ class Used(NamedTuple):
     refused: Sequence[LevelPoint]
     """Points of the lowest speed that failed, and of higher speeds that failed."""
     highest: Sequence[LevelPoint]
-    """Points of the highest speed that held."""
+    """Points of the highest speed at which the limits of response times were kept."""
 
     @property
     def judged(self) -> Saturation | None:

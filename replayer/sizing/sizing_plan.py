@@ -5,7 +5,7 @@ decides how much of the data is read from the device, as it would for the databa
 
 in memory       the data in use fits into memory: read from the buffers and the page cache
 beyond memory   the data does not fit: direct I/O, with buffers for the part that memory would hold
-device only     the profile counts reads of a device, not of blocks: each is a device read here
+device only     the profile has device reads but no block reads: as many device reads are made here
 """
 
 import math

@@ -11,7 +11,10 @@ from replayer.model import Better, Fact, Noun, Run, Status, StepResult
 
 
 class Sort(StrEnum):
-    """The effect of a difference of the environment on a comparison of the measured values."""
+    """The kind of a difference between two environments: it decides if their runs are compared.
+
+    A difference may be the one that is asked about, forbid the comparison, explain it, or be noise.
+    """
 
     ASKED = "asked"
     """The groups were formed by this fact."""

@@ -188,7 +188,10 @@ class Waits:
             self._untraced = str(error)
 
     def mark(self, clock_ns: int) -> None:
-        """Make the thread take a sample now; the first mark starts the thread."""
+        """Make the thread take a sample at once, without waiting for it; the first mark starts it.
+
+        `clock_ns` is the time of the begin or end of a measured window, in ns of CLOCK_MONOTONIC.
+        """
         self._marks.append(clock_ns)
         self._quotas.append({whose: self._quota(whose) for whose in ("server", "replayer")})
         self._own.look_again()

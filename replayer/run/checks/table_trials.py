@@ -83,7 +83,7 @@ class TableTrials:
         return [int(found[0]["id_sum"]) for found in rows if found]
 
     def vacuum(self) -> None:
-        """Execute the verbs (SQL files) with which the step `flush` prepares a table."""
+        """Execute the SQL files (verbs) with which the step `flush` vacuums the tried table."""
         for segment in range(1, max(1, self.rows // SEGMENT_ROWS) + 1):
             self.trials.attempt(f"{self.layout}/vacuum", {"segment": segment})
         self.trials.attempt(f"{self.layout}/vacuum_all")

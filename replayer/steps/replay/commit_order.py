@@ -204,11 +204,10 @@ class Sequenced:
 
     @contextlib.contextmanager
     def shared(self, processes: int, clients: int = 0) -> Iterator[Shared]:
-        """Write all ranks and turns into memory that can be shared, and yield its layout.
+        """Write the order of commits into memory that worker processes share, and yield its layout.
 
-        The memory exists while the `with` block runs.
-
-        `clients` is the largest number of clients that a process has.
+        The memory exists while the `with` block runs. `processes` is the number of worker
+        processes, `clients` the largest number of clients (replayed sessions) that one of them has.
         """
         with contextlib.ExitStack() as stack:
             memory = os.memfd_create("replayer-order", os.MFD_CLOEXEC)

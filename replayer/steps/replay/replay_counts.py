@@ -387,7 +387,10 @@ def _pairs(rows: Whole, chosen: npt.NDArray[np.bool_], service: Whole) -> dict[s
 
 
 def by_group(counts: Counts) -> dict[int, dict[int, int]]:
-    """Return fingerprint -> group of sessions -> amount, from counts such as `pairs`."""
+    """Return fingerprint -> group of sessions -> count.
+
+    A key of `counts` has both: the fingerprint's number, and the group in its lowest bits.
+    """
     groups: dict[int, dict[int, int]] = {}
     for key, amount in counts.items():
         fingerprint, group = key >> GROUP_BITS, key & (1 << GROUP_BITS) - 1

@@ -305,9 +305,10 @@ def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
 
 
 def _window(scanned: Sequence[_Scanned], rows: int) -> MeasuredWindow:
-    """Return the measured time of the statement that took longer; only this time is analysed.
+    """Return the measured time of the longest of the scans; only this time is analysed.
 
-    The time of both together would include dropping the table from memory for the second one.
+    The time of all together would include dropping the table from memory before each. `rows` is the
+    number of rows in the table.
     """
     longest = max(scanned, key=lambda one: one.seconds)
     return MeasuredWindow(
