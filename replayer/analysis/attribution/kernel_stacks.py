@@ -10,8 +10,8 @@ it occurs.
    They are skipped, and their callers decide.
 2. For one function, the order of the table decides, from special to general.  Spinning for a lock
    and mitigations come first: they count as such, independent of their caller.  Then comes copying,
-   independent of whose data it is.  Then tracepoints, auditors and filters of system calls,
-   which are entry.  Faults come before the page cache, because a fault that maps pages of the cache is a
+   independent of whose data it is.  Then tracepoints, auditors and filters of system calls, which
+   are entry.  Faults come before the page cache, because a fault that maps pages of the cache is a
    fault.  The scheduler comes before the functions that wait or wake.  Drivers and block layer come
    before the page cache, and that before the file system: a read goes through all of them, and
    belongs to the deepest one that it reaches.
