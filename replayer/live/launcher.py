@@ -70,6 +70,8 @@ class Live:
                 )
             except BaseException:
                 self._listening.close()
+                for fd in (orders, self._orders, words, theirs):
+                    os.close(fd)
                 raise
             for fd in (orders, theirs):
                 os.close(fd)

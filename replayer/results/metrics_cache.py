@@ -60,10 +60,14 @@ class MetricsCache:
         )
 
     def save(self) -> None:
-        """Write the cache file, unless few run files were read or the folder is not writable."""
+        """Write the cache file, unless few run files were read or the folder is not writable.
+
+        Run files that were removed have no entry in it.
+        """
         if self._read < _FEWEST:
             return
-        content = {"format": _FORMAT, "lists": self._lists, "runs": self._entries}
+        there = {name: e for name, e in self._entries.items() if (self._folder / name).exists()}
+        content = {"format": _FORMAT, "lists": self._lists, "runs": there}
         with contextlib.suppress(OSError, ReplayerError):
             text = to_json(content, inf_nan_mode="constants").decode()
             with trusted_path.Folder(self._folder) as folder:

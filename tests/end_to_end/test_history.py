@@ -266,7 +266,12 @@ def test_a_changed_run_is_read_again(
     text = paths[1].read_text()
     paths[1].write_text(text.replace('"done"', '"failed"'))
     assert json.loads(replayer(*words, status=None).out)["runs"] < before["runs"]
+    paths[2].rename(folder / "gone")
+    os.utime(paths[0], (2, 2))
+    replayer(*words, status=None)
     kept = json.loads((folder / metrics_cache.NAME).read_text())
+    assert not {path.name for path in (paths[2], folder / "gone")} & kept["runs"].keys()
+    (folder / "gone").rename(paths[2])
     for entry in kept["runs"].values():
         entry[3] = ["no number"] * len(entry[3])
     for damaged in ("no cache", '{"format":1,"lists":[],"runs":[]}', json.dumps(kept)):

@@ -81,6 +81,14 @@ def test_a_terminal_has_the_answer_at_the_end_that_it_is_to_have(*, is_answer_la
     assert "  and 3 more" in lines
 
 
+def test_a_section_that_begins_with_nothing_keeps_its_title() -> None:
+    """In Markdown the title is the first heading of facts: of none, where there are none."""
+    section = Section("Its title", [Facts([]), Bullets(["a word"])])
+    text = markdown_writer.page(Document("it", Sentence("yes", Tone.PLAIN), [section]))
+
+    assert text.index("**Its title**") < text.index("- a word")
+
+
 def test_a_heading_that_is_a_name_is_shown_as_it_is() -> None:
     """A step's name keeps its capital, and stands also if there is nothing to show of it."""
     sections = [Section("Scan", [], is_named=True), Section("In short", [Sentence("x")])]

@@ -315,7 +315,7 @@ def _facts(facts: Mapping[str, Fact], step: str) -> Iterator[Part]:
         elif len(text) <= _SHORT:
             short.append(f"{heading(rest or kind)} {text}")
         else:
-            items[heading(rest or kind)] = [text]
+            items.setdefault(heading(rest or kind), []).append(text)
     yield Texts(short, " · ")
     yield Facts([(label, Texts(texts, "  ")) for label, texts in items.items()])
 

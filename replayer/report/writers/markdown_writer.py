@@ -66,16 +66,14 @@ def _section(section: Section) -> Iterator[str]:
     """
     if not section.parts:
         return
-    first = section.parts[0]
+    first, rest = section.parts[0], section.parts
+    titled: list[str] = []
     if isinstance(first, Facts) or (isinstance(first, Table) and not first.headings[0]):
-        yield from _part(first, section.title)
-        rest: Sequence[Part] = section.parts[1:]
-    else:
-        rest = section.parts
+        titled, rest = [*_part(first, section.title)], rest[1:]
     texts = [*show_parts(rest)]
-    if texts and rest is section.parts:
+    if texts and not titled:  # a part without rows shows no title
         yield f"**{plain(section.title)}**"
-    yield from texts
+    yield from (*titled, *texts)
 
 
 def bulleted(texts: Iterable[str]) -> str:
