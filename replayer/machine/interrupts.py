@@ -62,7 +62,9 @@ def rates(clocks: Sequence[int], tables: Sequence[Table]) -> dict[str, list[floa
 
     `clocks` are the times of the readings in ns, `tables` their counters. `%busiest` is the largest
     share of all interrupts that one processor had. A source that never had an interrupt has no
-    column. A source that is missing in the first reading of an interval counts from 0.
+    column. A source that is missing in the first reading of an interval counts from 0. A processor
+    that is missing there came online meanwhile. Its counts are those since the start of the
+    machine, so they are left out.
     """
     columns: dict[str, list[float]] = {"%busiest": []}
     sources = sorted(
@@ -70,8 +72,9 @@ def rates(clocks: Sequence[int], tables: Sequence[Table]) -> dict[str, list[floa
     )
     for (begin, end), (before, after) in zip(pairwise(clocks), pairwise(tables), strict=True):
         each: dict[str, int] = {}
+        online = {name for counts in before.values() for name in counts}
         for source in sources:
-            moved = _moved(before.get(source, {}), after.get(source, {}))
+            moved = _moved(before.get(source, {}), after.get(source, {}), online)
             rate = sum(moved.values()) / ((end - begin) / 1e9)
             columns.setdefault(f"{source}/s", []).append(rate)
             for processor, many in moved.items():
@@ -81,8 +84,12 @@ def rates(clocks: Sequence[int], tables: Sequence[Table]) -> dict[str, list[floa
     return columns
 
 
-def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(0, many - before.get(name, 0)) for name, many in after.items()}
+def _moved(
+    before: Mapping[str, int], after: Mapping[str, int], online: Collection[str]
+) -> dict[str, int]:
+    return {
+        name: max(0, many - before.get(name, 0)) for name, many in after.items() if name in online
+    }
 
 
 def _source(label: str, described: str) -> str:

@@ -267,6 +267,18 @@ def test_interrupts_of_a_devices_queues_are_one_source() -> None:
     assert row["%busiest"] == pytest.approx(100 * (13 + 251) / (42 + 450 + 3))
 
 
+def test_a_processor_that_comes_online_brings_no_interrupts_of_earlier() -> None:
+    """Its counts are those since the machine's start; a source that is new counts from 0."""
+    before = {"LOC": {"CPU0": 100}}
+    after = {"LOC": {"CPU0": 150, "CPU1": 90_000}, "nvme0": {"CPU0": 10, "CPU1": 5}}
+
+    assert counters_of.rates([0, 10**9], [before, after]) == {
+        "LOC/s": [50.0],
+        "nvme0/s": [10.0],
+        "%busiest": [100.0],
+    }
+
+
 def test_interrupts_of_a_new_kernel_are_named_by_their_devices() -> None:
     """A recorded virtual machine: its disk, its network, and the processors' own."""
     row = only(interrupts.parse(recorded(interrupts, "proc-6.18"), None))
