@@ -125,7 +125,7 @@ class Ledger(Noun):
 
 
 class Foreign(Noun):
-    """The work in a window of programs other than server and replayer; None: it was not counted."""
+    """The disturbances of a window: other programs, and limits of cgroups; None: not counted."""
 
     cpu_share: float | None = None
     """Share of the time of all processors, from 0 to 1: the busy time less that of the server,

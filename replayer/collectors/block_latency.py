@@ -1,4 +1,4 @@
-"""Latency of the data's device: a histogram of its requests each second, by bpftrace.
+"""Latency of the data's device: a histogram of its reads and writes each second, by bpftrace.
 
 bpftrace watches the kernel's tracepoints `block_rq_issue` and `block_rq_complete`. The latency is
 that of the device: from the instant at which a request was given to the device's driver until its

@@ -107,9 +107,11 @@ def run(args: argparse.Namespace) -> int:
 
     Raises Worse if a metric is worse by at least --fail-if-worse.
     """
-    if not 0 < args.threshold < 100 or not 0 <= (args.fail_if_worse or 0) < math.inf:
+    if not 0 < args.threshold < 100:
+        raise Impossible(f"--threshold {args.threshold:g}: give a percentage above 0, such as 2")
+    if not 0 <= (args.fail_if_worse or 0) < math.inf:
         raise Impossible(
-            "--threshold is a percentage above 0, --fail-if-worse one from 0 on, such as 2"
+            f"--fail-if-worse {args.fail_if_worse:g}: give a percentage of 0 or more, such as 2"
         )
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:

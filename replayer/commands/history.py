@@ -111,8 +111,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if not 0 <= args.threshold < math.inf or not 0 <= (args.fail_if_worse or 0) < math.inf:
-        raise Impossible("--threshold and --fail-if-worse are percents, 0 or more, such as 2")
+    for option, percent in (
+        ("--threshold", args.threshold),
+        ("--fail-if-worse", args.fail_if_worse or 0),
+    ):
+        if not 0 <= percent < math.inf:
+            raise Impossible(f"{option} {percent:g}: give a percentage of 0 or more, such as 2")
     if args.last is not None and args.last < 1:
         raise Impossible(f"--last {args.last}: it must be 1 or more")
 

@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 from replayer import trusted_path
 from replayer.errors import ReplayerError
 from replayer.model import Better
-from replayer.results import measured_runs
+from replayer.results import measured_runs, store
 from replayer.results.measured_runs import MeasuredValue
 
 NAME = ".metrics-cache"
@@ -66,7 +66,8 @@ class MetricsCache:
         """
         if self._read < _FEWEST:
             return
-        there = {name: e for name, e in self._entries.items() if (self._folder / name).exists()}
+        present = set(store.names(self._folder))
+        there = {name: entry for name, entry in self._entries.items() if name in present}
         content = {"format": _FORMAT, "lists": self._lists, "runs": there}
         with contextlib.suppress(OSError, ReplayerError):
             text = to_json(content, inf_nan_mode="constants").decode()

@@ -7,7 +7,7 @@ from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import Impossible, NotFound, nearest
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_MODIFIER = re.compile(r"(?:loose|skip|disable|enable|maximum)_")
+_MODIFIER = re.compile(r"(?:loose|skip|disable|enable|maximum|autoset)_")
 """Words before an option: the same option, or its opposite (MariaDB, "mariadbd options")."""
 
 

@@ -67,10 +67,10 @@ class IoRun:
         """Return the share of its elapsed time that a thread spent in Python code, on average.
 
         The rest is spent in reads and writes.  With one thread, this is the share of the IOPS that
-        is lost by the use of Python.
+        is lost by the use of Python.  The warm-up counts, in CPU time as in elapsed time.
         """
         results = [one for results in self.by_client for one in results]
-        whole = sum(one.job.threads * one.seconds for one in results)
+        whole = sum(one.job.threads * (one.job.warmup + one.seconds) for one in results)
         return self.user_seconds / whole if whole else 0.0
 
     @property

@@ -155,7 +155,7 @@ def between(
     share = _cpu_share(before, after)
     return Foreign(
         cpu_share=share,
-        programs=_programs(before, after) if share else (),
+        programs=_programs(before, after, share) if share else (),
         read_bytes=max(0, delta.read_bytes - own.read_bytes) if known and delta and own else None,
         write_bytes=max(0, delta.write_bytes - own.write_bytes)
         if known and delta and own
@@ -269,17 +269,20 @@ def _cpu_share(before: AccountMark, after: AccountMark) -> float | None:
     return min(1.0, max(0.0, used / seconds))
 
 
-def _programs(before: AccountMark, after: AccountMark) -> tuple[str, ...]:
+def _programs(before: AccountMark, after: AccountMark, share: float) -> tuple[str, ...]:
     """Return texts such as `postgres 12%`: the other programs that used the most CPU time.
 
-    The percentage is of the time of all processors.
+    The percentage is of the time of all processors, of which other programs used the share `share`.
+    What processes used that have ended since is known in sum only; it comes last, if it is most.
     """
     seconds = (after.clock - before.clock) * after.processors
     used: dict[str, float] = {}
     for (pid, name), now in after.others.items():
-        used[name] = used.get(name, 0.0) + now - before.others.get((pid, name), 0.0)
-    least = _NAMED * sum(used.values())
+        spent = (now - before.others.get((pid, name), 0.0)) / seconds
+        used[name] = used.get(name, 0.0) + spent
     largest = sorted(used.items(), key=lambda item: -item[1])[:_MOST_NAMES]
-    return tuple(
-        f"{name} {amount / seconds:.0%}" for name, amount in largest if amount > max(least, 0.0)
-    )
+    named = [f"{name} {part:.0%}" for name, part in largest if part > _NAMED * share]
+    ended = share - sum(used.values())
+    if ended > share / 2:
+        named.append(f"programs that have ended {ended:.0%}")
+    return tuple(named)

@@ -187,7 +187,8 @@ def test_a_metric_that_leads_no_step_is_read_from_the_steps(
         (["--where", "wokload=demo"], "did you mean workload?"),
         (["--by", "host.kernel.relase"], "no run has the fact 'host.kernel.relase'"),
         (["--by", "host.kernel"], "did you mean host.kernel.release?"),
-        (["--threshold", "-1"], "are percents, 0 or more"),
+        (["--threshold", "-1"], "--threshold -1: give a percentage of 0 or more"),
+        (["--fail-if-worse", "nan"], "--fail-if-worse nan: give a percentage of 0 or more"),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(

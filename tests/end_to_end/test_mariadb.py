@@ -544,6 +544,7 @@ def test_setting_in_replayers_own_hands_is_refused(server: Server) -> None:
         ("log-err", "log_error"),
         ("loose_bind_address", "bind_address"),
         ("disable-skip-networking", "skip_networking"),
+        ("autoset-port", "port"),
     ):
         with (
             pytest.raises(Impossible, match=f"is one for {meant}, and that cannot be changed"),

@@ -351,6 +351,13 @@ def test_processors_are_the_limit_when_hardly_any_time_is_left_of_them() -> None
     assert run.loop_share == 0.25
 
 
+def test_time_in_python_is_of_the_warm_up_too() -> None:
+    """The CPU time of a worker process includes it."""
+    measured = result_of(100)
+    result = replace(measured, job=replace(measured.job, warmup=3.0))
+    assert io_run.IoRun(((result,),), 1.0, 3.0, 0, 1).loop_time == 0.25
+
+
 def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons() -> None:
     """The row has the CPU of an operation and its limit, and the note the interpreter's part."""
     context = object.__new__(probe_context.ProbeContext)

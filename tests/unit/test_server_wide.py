@@ -52,6 +52,13 @@ BEYOND = {
         "prepare s from 'kill 5'",
         "EXECUTE IMMEDIATE 'SET GLOBAL a = 1';",
         "select 1; kill 5",
+        "/* tool */ prepare s from 'kill 5'",
+        "select 1; execute immediate 'kill 5'",
+        "execute immediate \"execute immediate 'kill 5'\"",
+        "begin not atomic kill 5; end",
+        "if @a = 1 then set global b = 1; end if",
+        "a: while 1 do flush logs; end while",
+        "begin not atomic execute immediate 'kill 5'; end",
     ),
 }
 WITHIN = {
@@ -85,6 +92,11 @@ WITHIN = {
         "execute s using @a",
         "drop table shop.database_list",
         "replace into t values (1)",
+        "begin",
+        "insert into t values ('prepare s from ''kill 5''')",
+        "begin not atomic update t set kill_it = 5; end",
+        "if @a = 1 then select 'kill 5'; end if",
+        "/* tool */ execute immediate 'select ''kill 5'''",
     ),
 }
 
@@ -116,6 +128,9 @@ def test_a_long_text_is_looked_through_at_once(dialect: str) -> None:
         ("", "/*"),
         ("", "/* */"),
         ("prepare ", "from '"),
+        ("prepare s from ", "'a' "),
+        ("begin not atomic ", "then if "),
+        ("", "execute immediate '"),
     ):
         with at_once(part):
             acts_beyond_database(begin + part * 100_000, dialect)

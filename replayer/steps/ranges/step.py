@@ -158,7 +158,7 @@ def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
     keys = context.engine.spec.sessions
     own = max(keys.buffers.least, spec.buffers) if keys.buffers else 0
     cached = own + spec.page_cache
-    size = sum(file.stat().st_size for file in files)
+    size = residency(files).file_bytes
     if size < _LARGER * cached:
         raise Skip(
             f"the table has {show_size(size)}, where {show_size(cached)} are left to cache it: "

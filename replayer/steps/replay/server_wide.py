@@ -50,8 +50,16 @@ _FUNCTIONS = re.compile(
 )
 _NESTED = re.compile(r"/\*(?:(?!/\*|\*/).)*\*/", re.DOTALL)
 """The innermost of PostgreSQL's comments, which may be in each other."""
-_TEXT = re.compile(r"\s*(?:prepare\b.{1,100}?\bfrom|execute\s+immediate)\b(.*)", re.DOTALL)
-"""MySQL's statements that execute a text, with the text."""
+_COMPOUND = re.compile(
+    rf"{_BEGIN}(?:\w+ ?: ?)?(?:begin not atomic|if|case|loop|while|repeat|for)\b"
+)
+"""Statements of MariaDB that have other statements in them, outside of stored programs."""
+_IN_COMPOUND = re.compile(rf"(?:;|\b(?:atomic|begin|then|else|do|loop|repeat)\b) ?(?:{_MYSQL})\b")
+_TEXT = re.compile(
+    rf"(?:{_BEGIN}|\b(?:atomic|begin|then|else|do|loop|repeat) )"
+    r"(?:prepare [^ ;]+ from|execute immediate)\b"
+)
+"""Begin of a statement of MySQL that executes a text."""
 _IN_CODE = re.compile(rf"\b(?:{_POSTGRES})")
 _DEEPEST = 100
 _DO = re.compile(r"[\s(]*do\b")
@@ -80,13 +88,7 @@ def acts_beyond_database(text: str, dialect: str) -> bool:
     if not rare:
         return False
     if dialect == "mysql":
-        # MariaDB executes what is in its own comments.
-        form = fingerprint.cheap_form(low.replace("/*m!", "/*!"), dialect)
-        inner = _TEXT.match(low)
-        executed = inner[1].strip(" \n;'\"") if inner else ""
-        return bool(_STATEMENTS[dialect].search(form)) or (
-            bool(executed) and acts_beyond_database(executed, dialect)
-        )
+        return _acts_in_mysql(low)
     forms = [fingerprint.cheap_form(low, dialect)]
     if low.count("/*") > 1:
         forms.append(fingerprint.cheap_form(_without_comments(low), dialect))
@@ -94,6 +96,22 @@ def acts_beyond_database(text: str, dialect: str) -> bool:
     code = " ".join(low.split()) if _DO.match(forms[0]) else ""
     return any(_STATEMENTS[dialect].search(one) or _FUNCTIONS.search(one) for one in forms) or bool(
         _IN_CODE.search(code) or _FUNCTIONS.search(code)
+    )
+
+
+def _acts_in_mysql(low: str) -> bool:
+    """Return `acts_beyond_database` of a text of MySQL or MariaDB in small letters."""
+    # MariaDB executes what is in its own comments.
+    low = low.replace("/*m!", "/*!")
+    form = fingerprint.cheap_form(low, "mysql")
+    if _STATEMENTS["mysql"].search(form):
+        return True
+    if _COMPOUND.search(form) and _IN_COMPOUND.search(form):
+        return True
+    return bool(_TEXT.search(form)) and any(
+        acts_beyond_database(found["string"][1:-1], "mysql")
+        for found in fingerprint.SCAN["mysql"].finditer(low)
+        if found["string"]
     )
 
 

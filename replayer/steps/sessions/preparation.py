@@ -90,7 +90,7 @@ def bring_to_temperature(spec: Spec, files: Sequence[Path], context: Context) ->
         why, todo = context.server.explain_missing_files()
         got = Temperature.UNKNOWN
         return Cold(asked=asked, got=got, method="", proof="", why=why, todo=todo)
-    total = sum(file.stat().st_size for file in files) if asked is Temperature.HOT else None
+    total = residency(files).file_bytes if asked is Temperature.HOT else None
     title = "warm page cache" if asked is Temperature.HOT else "drop page cache"
     with context.progress.task(title, total) as task:
         cold = temperature.make_files(

@@ -1,0 +1,41 @@
+"""The CPU time of other programs, by program."""
+
+from collections.abc import Mapping
+
+from replayer.watch import interference
+from replayer.watch.interference import AccountMark
+
+Used = Mapping[tuple[int, str], float]
+"""(process id, program) -> CPU seconds."""
+
+
+def mark(clock: float, busy: float, others: Used) -> AccountMark:
+    """Return a reading of a machine with two processors, without a server."""
+    return AccountMark(clock=clock, busy=busy, known=0.0, processors=2, others=others)
+
+
+def named(busy: float, first: Used, last: Used) -> tuple[str, ...]:
+    """Return the programs of ten seconds in which the processors were busy for `busy` seconds."""
+    return interference.between(mark(0, 0, first), mark(10, busy, last), None).programs
+
+
+def test_programs_are_named_that_used_most() -> None:
+    """One below a tenth of all is not, and the processes of a program are added up."""
+    first = {(1, "make"): 5.0, (2, "cc1"): 0.0}
+    last = {(1, "make"): 5.4, (2, "cc1"): 3.0, (3, "cc1"): 3.0}
+    assert named(6.4, first, last) == ("cc1 30%",)
+    assert named(6.4, first, {**last, (1, "make"): 6.0}) == ("cc1 30%", "make 5%")
+
+
+def test_programs_that_have_ended_are_named_if_they_used_most() -> None:
+    """No living program gets their time, and one that used nearly nothing is no cause."""
+    idle = {(1, "cron"): 1.0}
+    assert named(2.6, idle, {(1, "cron"): 1.01}) == ("programs that have ended 13%",)
+    assert named(2.0, {}, {(1, "cc1"): 0.9}) == ("cc1 4%", "programs that have ended 6%")
+    assert named(2.0, {}, {(1, "cc1"): 1.1}) == ("cc1 6%",)
+
+
+def test_none_is_named_where_nothing_is_known() -> None:
+    """Not even one that used time."""
+    before, after = mark(0, 0, {}), mark(10, 0, {(1, "cc1"): 1.0})
+    assert interference.between(before, after, None).programs == ()
