@@ -77,7 +77,8 @@ class Demands(NamedTuple):
 def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Demands:
     """Return the demands of the databases of all profiles together; `profiles` is name -> profile.
 
-    Raise Impossible for options out of range, and for a profile without load.
+    Raise Impossible for options out of range, for a profile without load, and for one that does not
+    cover any whole window.
     """
     alone = {name: _required(one, asked) for name, one in profiles.items()}
     together, notes = _together(profiles)
