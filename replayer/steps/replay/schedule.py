@@ -150,7 +150,11 @@ class _IntendedTimes:
 
 
 class Planner:
-    """Makes the plan of a replay from a capture; memory grows by some bytes for each session."""
+    """Makes the plan of a replay from a capture.
+
+    Its memory grows by some bytes for each session, and for each transaction and change in the
+    order that the replay keeps.
+    """
 
     def __init__(
         self,

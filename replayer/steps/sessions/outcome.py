@@ -107,7 +107,7 @@ def _foreign(window: SessionsWindow, delta: DeviceDelta | None) -> Foreign | Non
 
 
 def _physical_reads(spec: Spec, context: Context, balance: Ledger) -> Reads | None:
-    """Return the rate, size and depth of the sessions' reads; None if not the device served them.
+    """Return the rate, size and depth of the sessions' reads; None if not from the device.
 
     Each read is of one block.  The depth is the number of sessions.
     """
