@@ -263,8 +263,8 @@ class Input:
     ) -> Generator[bytes, None, None]:
         """Yield the blocks of the file as they are stored, compressed or not.
 
-        `advance` is called with the bytes of each.  With `keep`, the blocks of a pipe are stored,
-        so that they can be read again.
+        `advance` is called with the number of bytes of each.  With `keep`, the blocks of a pipe are
+        stored, so that they can be read again.
         """
         handle, first = self._open()
         try:

@@ -195,8 +195,8 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
 def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bool) -> Prefix:
     """Return the prefix `one`, changed so that it also fits lines of the server's own processes.
 
-    Such lines end where a log_line_prefix has %q.  If some of the `beginnings` of lines fit only
-    the first part of the prefix, %q is inserted after this part.
+    The prefix of such a line ends where a log_line_prefix has %q.  If some of the `beginnings` of
+    lines fit only the first part of the prefix, %q is inserted after this part.
     """
     others = {
         template
