@@ -24,7 +24,7 @@ _KEPT = frozenset(
     }
 )
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
-"""The environment variable for numpy's threads: without it each worker has one per processor."""
+"""The variable for numpy's threads: without it, each worker starts a thread per processor."""
 _given: dict[str, str] = {}
 
 

@@ -215,9 +215,9 @@ _locked: dict[Path, int] = {}
 
 
 def _lock(taken: trusted_path.Folder, path: Path) -> None:
-    """Lock the file `path` of a note, in the folder `taken`, until this process ends.
+    """Lock the file `path` of a note, in the folder `taken`, until the note is dropped.
 
-    On a file system without locks it stays unlocked.
+    The end of this process also unlocks it.  On a file system without locks it stays unlocked.
     """
     fd = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=taken.fd)
     try:

@@ -125,7 +125,10 @@ class Ledger(Noun):
 
 
 class Foreign(Noun):
-    """The disturbances of a window: other programs, and limits of cgroups; None: not counted."""
+    """The influence of other programs, CPU quotas and I/O limits on a window.
+
+    Other programs are all except the server and replayer.  A field is None if it was not counted.
+    """
 
     cpu_share: float | None = None
     """Share of the time of all processors, from 0 to 1: the busy time less that of the server,
@@ -528,7 +531,8 @@ class Run(Noun):
     """The leading number of each step that was done, as the median of its repeats.  A list of runs
     shows it, so the field stands before `steps`: the list need not read further."""
     writer: str = Field(default="", exclude_if=lambda writer: not writer)
-    """The process that writes the result, as `BOOT_ID:PID:START_TIME`; "" if none does now."""
+    """The process that writes the result, as `BOOT_ID:PID:START_TIME`; "" after the run's end.  The
+    result of a killed run still has it."""
     resumed: tuple[str, ...] = Field(default=(), exclude_if=lambda stamps: not stamps)
     """The times at which the run was resumed after it had been cut off."""
     host: dict[str, Fact]

@@ -193,9 +193,10 @@ def printed(
 ) -> Iterator[IO[str]]:
     """Run a program and yield its stdout as a text file, while the program runs.
 
-    The end of the `with` block kills the program if it still runs.  `environment` is added to the
+    The end of the `with` block waits for the end of the program; an exception in the block kills
+    it.  It is also killed `timeout` seconds after its start.  `environment` is added to the
     variables of this process.  Raises ReplayerError if the program cannot be started, and, at the
-    end of the block, if it failed or did not end within `timeout` seconds.
+    end of the block, if it failed or was killed for the time.
     """
     command = [str(argument) for argument in arguments]
     with tempfile.TemporaryFile() as errors:

@@ -280,8 +280,8 @@ def open_to_write(path: Path) -> int:
 def _emptied(folder: Folder, path: Path) -> int:
     """Open an existing file, empty it, and return its descriptor for writing.
 
-    Raises Impossible if it is not a regular file with one hard link, or if it belongs to another
-    user than the folder's owner and this user.
+    Raises Impossible if it is a link or not a regular file with one hard link, or if it belongs to
+    neither this user nor the folder's owner.  Raises OSError if it cannot be opened.
     """
     try:
         fd = os.open(path.name, os.O_WRONLY | _FILE, dir_fd=folder.fd)

@@ -174,7 +174,7 @@ _VERBS = {
 
 @contextlib.contextmanager
 def _opened(request: Mapping[str, Any], *, make: bool = False) -> Iterator[trusted_path.Folder]:
-    """Open the folder of the plan that `request` names during the `with` block.
+    """Open, for the `with` block, the folder of the plan that `request` names.
 
     Another machine drives this plan. With `make` the folder is made if it does not exist.
     """

@@ -42,8 +42,9 @@ _NEXT_SECONDS = 1200.0
 def run_service(system: System) -> None:
     """Do what is due in this boot of the started plan of boots, then restart or end the plan.
 
-    If no plan was started, the service is removed. Raises Busy if another replayer works on the
-    plan. If the plan's state cannot be trusted, removes the service and raises Impossible.
+    If no plan was started, or if it has ended already, the service is removed. Raises Busy if
+    another replayer works on the plan. If the plan's state cannot be trusted, removes the service
+    and raises Impossible.
     """
     try:
         with state.opened() as inner:

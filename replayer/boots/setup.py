@@ -205,7 +205,7 @@ def installed(system: System, schedule: BootSchedule, name: str) -> dict[str, Ke
 
 
 def start(intended: Intent) -> None:
-    """Begin a plan of boots: save its state, make the service, choose a kernel and restart.
+    """Begin a plan of boots: make the service, save the state, choose a kernel and restart.
 
     Raises ReplayerError if the plan ended at once, as after an error in the choice of the kernel.
     """

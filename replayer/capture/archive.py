@@ -205,7 +205,10 @@ class ArchiveWriter:
         return action, end
 
     def _look(self) -> None:
-        """Write rows that began 10 s before the newest end, if many; if too many, write half."""
+        """Write the rows that began more than 10 s before the newest end, if they are many.
+
+        If the window has too many rows or characters, write at least half of it.
+        """
         self._sort()
         sure = bisect_left(self._window, self._latest - WINDOW_NS, key=itemgetter(0))
         full = len(self._window) > _MOST_ROWS or self._characters > _MOST_CHARACTERS
@@ -298,7 +301,7 @@ class _Messages:
         self._put(_MAGIC % FORMAT)
 
     def add(self, kind: bytes, content: Mapping[str, bytes]) -> int:
-        """Write a message of a kind (C, W or F) with packed `content`; return its byte offset."""
+        """Write a message of a kind (C, W or F) with the map `content`; return its byte offset."""
         offset = self._size
         raw: bytes = msgpack.packb(content)
         packed = self._compress(raw)
@@ -450,7 +453,8 @@ class ArchiveReader:
     def _message(self, offset: int, kind: bytes, most: int) -> tuple[dict[str, bytes], int]:
         """Return (map in the message at a byte `offset`, offset after it).
 
-        Raises ValueError if the message is not of this `kind` or has more than `most` bytes.
+        Raises ValueError if the message is damaged, is not of this `kind`, or has more than `most`
+        bytes, packed or unpacked.
         """
         self._file.seek(offset)
         head = self._file.read(_MESSAGE.size)
@@ -565,7 +569,10 @@ class _Held:
 
 
 def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
-    """Return the map in the zstd frame `data`; raise ValueError if it unpacks to another size."""
+    """Return the map in the zstd frame `data`, which has `size` bytes when unpacked.
+
+    Raises ValueError if it has another size, is damaged, or holds anything but a map of bytes.
+    """
     try:
         if zstandard.frame_content_size(data) != size:
             raise ValueError("its size is another one")

@@ -47,7 +47,7 @@ _IGNORE, _EXECUTE, _BIND, _FETCH, _PARSE = range(5)
 
 
 class _Sent(NamedTuple):
-    """A statement that a client sent, before its end is known; `start_ns` counts from 1970."""
+    """A statement that a client sent, without its end; `start_ns` counts from 1970."""
 
     does: Does
     text: str

@@ -99,7 +99,10 @@ class ActionColumns:
 
     @classmethod
     def unpack(cls, packed: Mapping[str, bytes]) -> "ActionColumns":
-        """Return the columns that `pack` made to bytes; raise ValueError for invalid bytes."""
+        """Return the columns from the result of `pack`.
+
+        Raises ValueError or KeyError for invalid bytes.
+        """
         columns = cls(*(_wide(packed[name]) for name in COLUMNS))
         if len({len(getattr(columns, name)) for name in COLUMNS}) != 1:
             raise ValueError("columns differ in length")
@@ -159,7 +162,8 @@ class Block:
     def parameters(self, row: int) -> tuple[str | None, ...] | None:
         """Return the parameters of the action number `row`, as text, None for NULL.
 
-        Returns None if the action has no parameters or they are unknown.
+        Returns () for an extended query without parameters.  Returns None for any other action
+        without parameters, and if they are unknown.
         """
         count = int(self.columns.parameters[row])
         if count == UNKNOWN:

@@ -1,9 +1,9 @@
 """Fingerprints of SQL statements: normalised text, kind and changed tables, but no values.
 
-Texts are normalised twice.  A scan by patterns makes the cheap form, in which one value stands for
-all values.  Then the parser sqlglot makes the final form from the cheap one, so the final form can
-contain no value.  Parsing is slow, so its result is cached with the cheap form as the key: captures
-of millions of statements have few forms.
+Texts are normalised twice.  A scan by patterns makes the cheap form, in which '?' stands for each
+string and 0 for each number.  Then the parser sqlglot makes the final form from the cheap one, so
+the final form can contain no value.  Parsing is slow, so its result is cached with the cheap form
+as the key: captures of millions of statements have few forms.
 """
 
 import gc

@@ -176,17 +176,23 @@ class Input:
         with tempfile.TemporaryFile() as spool:
             for data in self._whole(advance):
                 spool.write(data or SPOOLED)
-            held = b""
+            held, dropping = b"", False
             for start in range((spool.tell() - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
                 spool.seek(start)
                 pieces = (spool.read(_BLOCK) + held).split(b"\n")
-                held = pieces[0]
+                spool.truncate(start)
+                if dropping and len(pieces) == 1:
+                    continue
+                if dropping:
+                    # It is the beginning of the line that was cut.
+                    pieces.pop()
+                held, dropping = pieces[0], False
                 yield [_unspooled(one) for one in reversed(pieces[1:])]
                 if len(held) > LONGEST_LINE:
                     yield [CUT]
-                    held = b""
-                spool.truncate(start)
-            yield [_unspooled(held)]
+                    held, dropping = b"", True
+            if not dropping:
+                yield [_unspooled(held)]
 
     def written(self) -> datetime | None:
         """Return the time of the last write to the file; None for a pipe."""
@@ -263,8 +269,8 @@ class Input:
     ) -> Generator[bytes, None, None]:
         """Yield the blocks of the file as they are stored, compressed or not.
 
-        `advance` is called with the bytes of each.  With `keep`, the blocks of a pipe are stored,
-        so that they can be read again.
+        `advance` is called with the number of bytes of each.  With `keep`, the blocks of a pipe are
+        stored, so that they can be read again.
         """
         handle, first = self._open()
         try:

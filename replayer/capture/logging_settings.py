@@ -1,4 +1,7 @@
-"""Settings with which a server's log can be replayed, the bytes a second of that log, its place."""
+"""Settings with which a server's log can be replayed, the size of that log, and its place.
+
+The size is in bytes a second, estimated from the running load.
+"""
 
 from __future__ import annotations
 

@@ -45,6 +45,8 @@ _ESCAPES = {
     "x": ("", r"\d*"),
     "Q": ("query_id", r"-?\d+"),
 }
+_FINE = "mn"
+"""The escapes of a time with its fraction of a second."""
 FIELDS = (
     *("severity", "time", "epoch", "process", "session", "user", "database", "application"),
     *("remote", "sqlstate", "number", "query_id"),
@@ -104,7 +106,7 @@ def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefi
     as syslog's.  Pass `known=True` if their processes are in that text.  Raises Impossible for a
     prefix that lacks the time, or both process and session, unless that text has them.
     """
-    parts, optional, at = [], 0, 0
+    parts, optional, at, is_fine = [], 0, 0, False
     seen: set[str] = set()
     # The severity may follow any space, as logs lose their spaces on the way.
     while at < len(template.rstrip()):
@@ -120,11 +122,11 @@ def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefi
             optional += 1
         else:
             parts.append(_fragment(escape, seen, padded=bool(width)))
+            is_fine = is_fine or escape in _FINE
     pattern = re.compile("".join(parts) + ")?" * optional + rf"\s*?{_LEVEL}")
     _check(template, seen, timed=timed, known=known)
     places = tuple(pattern.groupindex.get(field, 0) - 1 for field in FIELDS)
-    coarse = not ({"epoch"} & seen or "%m" in template)
-    return Prefix(template, pattern, places, coarse)
+    return Prefix(template, pattern, places, coarse=not is_fine)
 
 
 def _check(template: str, seen: set[str], *, timed: bool, known: bool) -> None:
@@ -195,8 +197,8 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
 def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bool) -> Prefix:
     """Return the prefix `one`, changed so that it also fits lines of the server's own processes.
 
-    Such lines end where a log_line_prefix has %q.  If some of the `beginnings` of lines fit only
-    the first part of the prefix, %q is inserted after this part.
+    The prefix of such a line ends where a log_line_prefix has %q.  If some of the `beginnings` of
+    lines fit only the first part of the prefix, %q is inserted after this part.
     """
     others = {
         template

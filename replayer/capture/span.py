@@ -98,10 +98,11 @@ def check_out(folder: Path) -> None:
 
 
 def copied(pieces: list[Piece], folder: Path) -> int:
-    """Copy the pieces into files in `folder` that only their owner can read; return their bytes.
+    """Copy the pieces into files in `folder` that only their owner can read.
 
-    The folder is made if it does not exist.  Raises Impossible for a folder that another user owns
-    or could swap, and ReplayerError if the copy fails.
+    Returns the number of bytes that were copied.  The folder is made if it does not exist.  Raises
+    Impossible for a folder that another user owns or could swap, and ReplayerError if the copy
+    fails.
     """
     total = 0
     try:

@@ -114,8 +114,8 @@ class Yearless:
     """A converter of syslog's stamps, which have no year, such as Feb 11 13:15:39.
 
     `written` is the time of the last write to the log file, or None for now.  The first stamp is of
-    that year.  It is of the year before if it would be more than a day after that write.  The year
-    goes up by one from December to January.
+    the latest year in which its day is at most one day after that write.  The year goes up by one
+    from December to January.
     """
 
     def __init__(self, written: datetime | None) -> None:

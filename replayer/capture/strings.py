@@ -28,7 +28,7 @@ class Strings:
 
     @classmethod
     def unpack(cls, text: bytes, lengths: bytes) -> "Strings":
-        """Return the strings that `pack` made to bytes; raise ValueError if the two do not fit."""
+        """Return the strings from the result of `pack`; raise ValueError if the two do not fit."""
         characters = text.decode("utf-8", "surrogatepass")
         each = np.frombuffer(lengths, "<i4")
         if (each < _NONE).any() or np.maximum(each, 0).sum(dtype=np.int64) != len(characters):

@@ -36,7 +36,7 @@ class Reach:
 
 @distributable
 def measured(connector: Connector, _: Elsewhere) -> Reach:
-    """Measure the round trip of small statements and the speed of large results.
+    """Measure the round trip of small statements and the speed of large results; return both.
 
     This makes one connection to the server, by `connector`, and takes about half a second. The
     second argument, the link to the requesting host, is not used. Raises ReplayerError if the

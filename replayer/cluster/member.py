@@ -243,7 +243,7 @@ class Member:
 def refuse_other(here: HostDescription, there: HostDescription, name: str) -> None:
     """Raise ReplayerError if replayer on the host `name` differs from replayer on this host.
 
-    `here` describes this host and `there` that one: their versions or files must be the same.
+    `here` describes this host and `there` that one: their versions and files must be the same.
     """
     if (there.version, there.digest) == (here.version, here.digest):
         return

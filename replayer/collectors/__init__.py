@@ -131,7 +131,7 @@ class CollectorContext:
 
 @dataclass(frozen=True)
 class Observed:
-    """The seconds for which all sampled threads together were in one state and with one wait."""
+    """The seconds in one state and with one wait, added up over all sampled threads."""
 
     letter: str
     """The kernel's letter for the state: S or D sleeps, R runs or waits for a processor."""
@@ -148,8 +148,9 @@ class Observed:
 class ThreadTimes:
     """The kernel's times of the sampled threads, summed over these threads, in seconds.
 
-    Each thread counts only while it was sampled, which is `span` in sum. `ran` is on a processor,
-    `queued` waiting for one. `user` and `system` are processor time, precise to a clock tick.
+    A thread counts only between samples that both have it. `span` is the sum of these times. `ran`
+    is the time on a processor, `queued` the time of waiting for one. `user` and `system` are parts
+    of the processor time, precise to a clock tick.
     """
 
     span: float

@@ -71,9 +71,9 @@ class Statistics:
             self._thread.start()
 
     def end(self) -> float:
-        """Stop the thread when it has read for every mark, at most 4 s later.
+        """Stop the thread when it has read for every mark; wait for that at most 4 s.
 
-        Returns the CPU seconds that the thread used.
+        Returns the CPU seconds that the thread has used by then.
         """
         with self._wake:
             self._ended = True
@@ -163,7 +163,7 @@ def differences(before: Sequence[Row], after: Sequence[Row]) -> list[Row]:
     """Return the rows of `after`, each number reduced by that of the same row in `before`.
 
     Rows with the same texts are the same row; a row that `before` lacks is returned unchanged. Rows
-    without a change are left out, and so are columns without a change in any row, and dates. A
+    in which no number grew are left out, and so are columns that grew in no row, and dates. A
     number that decreased is None.
     """
     earlier = {_key(row): row for row in before}

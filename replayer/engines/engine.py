@@ -197,7 +197,7 @@ class Engine:
 
     @cached_property
     def _versions(self) -> list[int]:
-        """Return 0 and each major version of the server from which on an SQL file is replaced."""
+        """Return 0 and each major version from which on an SQL file is replaced, sorted."""
         return sorted({0, *(number for files in self._files.values() for number, _ in files)})
 
     def _text(
@@ -350,8 +350,8 @@ def of_url(url: str) -> Engine:
 def alike(url: str, chosen: Engine) -> list[Engine]:
     """Return the engines that may run at a URL, because several engines share its protocol.
 
-    `chosen` is the engine to which the URL's scheme belongs.  The result are the engines with the
-    same driver and a section [recognise], by which the server is asked for its engine.  The
+    `chosen` is the engine to which the URL's scheme belongs.  The engines in the result have the
+    same driver, and a section [recognise], by which the server is asked for its engine.  The
     result is [] if the URL's scheme is the name of one engine.
     """
     if _scheme(url) not in _listed():

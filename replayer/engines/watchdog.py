@@ -95,7 +95,7 @@ def watch(where: Address, title: str, answers: Callable[[float], bool] | None = 
 
 
 def forget(where: Address) -> None:
-    """Stop watching the server at the address `where`: its connections are never cut any more.
+    """Stop watching the server at the address `where`: its connections are no longer cut.
 
     After the return, the `answers` function with which it was watched is not called any more.
     """

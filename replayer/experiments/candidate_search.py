@@ -95,7 +95,7 @@ class CandidateSearch:
     """The plan of a search for the first of ordered candidates that differs."""
 
     name: str
-    """A digest of the plan; it is a tag of the search's runs, by which they are found again."""
+    """A digest of the plan: the value of a tag by which the search's runs are found again."""
     workload: str
     candidates: tuple[SearchCandidate, ...]
     place: FactorPlace
@@ -182,7 +182,7 @@ class SearchState:
 
 
 def with_own_data(candidates: Sequence[SearchCandidate], folder: Path) -> list[SearchCandidate]:
-    """Return the candidates; if they cannot share a server's data, each gets a part of `folder`."""
+    """Return the candidates, each with a data folder in `folder` if they cannot share one."""
     variants = variant.with_own_data([one.variant for one in candidates], folder)
     return [replace(one, variant=own) for one, own in zip(candidates, variants, strict=True)]
 

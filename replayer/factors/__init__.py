@@ -6,8 +6,8 @@ Most have only one more member, `FILE` (a file of the kernel) or `SETTING` (a se
 server): the defaults of all other members work on these.
 
 A change of the machine is first noted in the journal, so that it is undone even after a kill.
-After the change the setting is read again, to check it.  The journal is the file with replayer's
-notes of everything that it has changed on the machine.
+After the change the setting is read again, to check it.  The journal is the folder with replayer's
+notes of everything that it has changed on the machine and not yet given back.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ class Factor(Protocol):
         """Set the factor's level on this machine, and check that the machine took it.
 
         The earlier values are noted in the journal, so that the change is undone at the end, or
-        after a kill.  Only a factor of the scope `machine` has this method.  Raises Impossible for
-        a setting of the server, ReplayerError if the machine refuses.
+        after a kill.  This is only for factors of the scope `machine`: Impossible is raised for
+        others.  Raises ReplayerError if the machine refuses.
         """
         if self.FILE is None:
             raise Impossible(f"{_name(self)} is not a setting of the machine: a run is given it")

@@ -99,7 +99,7 @@ def _series(kept: Sequence[Report], devices: Sequence[str], ends: Sequence[float
 def _measurements(kept: Sequence[Report], device: str) -> Iterator[Measurement]:
     """Yield the mean of each known column of a device, over the reports that have the column.
 
-    A metric is in 1/s, bytes/s, s or %, according to the column.
+    A metric is in 1/s, bytes/s, s or % according to its column; the queue's length has no unit.
     """
     rows = [report.devices[device] for report in kept if device in report.devices]
     for name in dict.fromkeys(name for row in rows for name in row):

@@ -61,8 +61,8 @@ class _Walks:
         self._current.times[kind] = times
 
     def take_count(self, name: str, count: int) -> None:
-        """Add a count; another value than the call's own is that of the next call."""
-        self._end_before(self._current.counts.get(name, count) != count)
+        """Add a count; a second one of the same name is that of the next call."""
+        self._end_before(name in self._current.counts)
         self._current.counts[name] = count
 
     def take_host(self, facts: dict[str, Fact]) -> None:

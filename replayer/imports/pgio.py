@@ -230,8 +230,8 @@ def _step(one: _Line, repeat: int) -> StepResult:
 def _same_window(one: _Line, seconds: int) -> Iterator[Measurement]:
     """Yield the rates of reads and cache hits a second, from the rows BEFORE and AFTER.
 
-    The rows have the counters at the begin and the end of `seconds`.  Nothing is yielded without
-    both rows.
+    The rows have the counters at the beginning and at the end of `seconds`, the run time.  Nothing
+    is yielded without both rows, or if a counter went down.
     """
     if not one.before or not one.after or not seconds:
         return

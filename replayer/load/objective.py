@@ -21,7 +21,7 @@ class Goal(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the goal as a user writes it, such as `p99=20ms`."""
+        """Return the goal as a user writes it, such as `p99=20.0ms`."""
         return f"p{self.percent:g}={show_duration(self.seconds).replace(' ', '')}"
 
 

@@ -143,7 +143,8 @@ def ready(
 
     Yields a connection, and a request for a level of load, which the caller adapts.  `sessions` is
     the largest number that will connect at a time.  If the mix sets `cpu`, a statement is made to
-    cost that CPU time at `rate` statements a second, or in a closed loop if `rate` is None.
+    cost that CPU time: in a closed loop if `rate` is None, otherwise at the mix's `cpu_rate`, or at
+    `rate` statements a second if the mix has none.
     """
     wanted = spec.tables(context.engine.block_size)
     context.findings.writes = spec.mix.writes

@@ -77,5 +77,5 @@ class Background:
         return ""
 
     def _spent(self) -> float:
-        """Return the CPU seconds of all threads of the program so far."""
+        """Return the CPU seconds of the program and of its ended children so far."""
         return sum(processes.cpu_seconds([self.process.pid]))

@@ -175,7 +175,8 @@ def disk_limit_shares(
     """Return name of a disk limit -> the used share of it (1 is all) between two readings.
 
     The readings are `seconds` apart. The names are the fields of CgroupLimits, such as `read_iops`.
-    A share is None if the limit was changed meanwhile; a limit that is not set is left out.
+    A share is None if the limit was changed meanwhile. A limit that is not set, or whose use is not
+    known, is left out.
     """
     rates = used_per_second(before, after, seconds)
     shares: dict[str, float | None] = {}

@@ -80,7 +80,8 @@ def read_device_facts(host: Host, device: str, path: str | Path | None = None) -
     """Return the facts of the disk `device`, such as `device.model`; None or "" if unknown.
 
     `path` is a file or folder on the disk: the read-ahead is that of the device directly below its
-    file system, which may be a layer above the disk. Without it, it is that of the disk.
+    file system, which may be a layer above the disk. Without `path`, the read-ahead is that of the
+    disk.
     """
     upper = host.block_device(path) if path is not None else None
     return {**_disk_facts(host, device), **_upper_facts(host, upper or device, device)}

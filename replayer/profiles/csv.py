@@ -146,9 +146,11 @@ class _Reader:
             end = self._time(line[places["time"]])
             span = end - begin if "begin" in places and math.isnan(span) else span
         else:
-            # The begin stands for the end here; profile() corrects that when it knows how long rows
-            # are.
-            end = begin + span if span > 0 else begin
+            if "seconds" in places and not span > 0:
+                raise ValueError("a row that has its begin only, where others have their length")
+            # Without lengths the begin stands for the end here; profile() corrects that when it
+            # knows how long rows are.
+            end = begin if math.isnan(span) else begin + span
         values = {name: self._number(line[i]) for name, i in self.columns.items() if i < len(line)}
         own = {
             n: self._number(line[places[n]]) for n in _OWN if places.get(n, math.inf) < len(line)

@@ -88,7 +88,8 @@ def remove(path: Path) -> None:
 def _held(path: Path) -> Iterator[Folder]:
     """Lock the folder of a run's file for the `with` block, and yield that folder.
 
-    Raises NotFound or Impossible unless the file is a finished result that replayer wrote.
+    Raises NotFound if the file is not there, Impossible if replayer did not write it, or if a
+    process still writes it.
     """
     try:
         folder = trusted_path.Folder(path.parent)
@@ -103,7 +104,7 @@ def _held(path: Path) -> Iterator[Folder]:
 
 
 def _refuse(folder: Folder, path: Path) -> None:
-    """Raise NotFound or Impossible unless a file is a finished result that replayer wrote."""
+    """Raise NotFound or Impossible unless a file is a result of replayer that no process writes."""
     try:
         about = os.stat(path.name, dir_fd=folder.fd, follow_symlinks=False)
     except FileNotFoundError as error:

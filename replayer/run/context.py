@@ -34,7 +34,7 @@ class Task(Protocol):
     def update(
         self, *, done: float | None = None, total: float | None = None, note: str | None = None
     ) -> None:
-        """Set the amount that is done, the total, or the words behind it; None changes nothing."""
+        """Set the amount done, the total, or the words behind the bar; None changes nothing."""
         ...
 
 

@@ -41,8 +41,9 @@ class ResultWriter:
     def keep(self, run: Run, say: Callable[[str], None]) -> None:
         """Store the Run in its file; after a first failed write, use a new file in another folder.
 
-        `say` is called with a sentence that names the new file. Raises ReplayerError if the new
-        file cannot be written either, or if another process writes this run.
+        `say` is called with a sentence that names the new file. Raises ReplayerError if the first
+        file cannot be made, if the new file cannot be written either, or if another process writes
+        this run.
         """
         # While the run grows, its file names the process that writes it.
         writer = journal.identity(os.getpid()) if run.status is Status.RUNNING else ""

@@ -114,7 +114,8 @@ class _Asking:
         """Execute an SQL file of the engine by its name (a verb), and return its rows.
 
         If the connection was lost, try once more on a new one. Raises Skip if the engine has no
-        such file, and ReplayerError if the server does not answer or `close` was called.
+        such file, and ReplayerError if the query fails, the server does not run, or `close` was
+        called.
         """
         before, began = self._database, time.monotonic()
         try:

@@ -345,7 +345,8 @@ def emptying(
     The lock keeps other replayers out meanwhile.  Nothing is created.  Yields None, without a lock,
     if the server has no list of objects that replayer made.  `ask` shows a question and returns a
     password; None if no user can be asked.  Raises Impossible if the server cannot be reached, is
-    too old, or is in use by another replayer.
+    too old, is in use by another replayer, or has a schema with replayer's name that replayer did
+    not make.
     """
     with _identified(engine, text, ask=ask, begin=True) as database:
         engine, url = database.engine, database.url

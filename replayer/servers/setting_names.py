@@ -28,6 +28,8 @@ def refuse_mistyped(
     `title` names the engine in the message.
     """
     names = [name.lower() for name in names if "." not in name]
+    if keys.abbreviates:
+        names = [name.replace("-", "_") for name in names]
     if not names:
         return
     known = _listed(keys, folder, user)

@@ -77,7 +77,8 @@ class Demands(NamedTuple):
 def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Demands:
     """Return the demands of the databases of all profiles together; `profiles` is name -> profile.
 
-    Raise Impossible for options out of range, and for a profile without load.
+    Raise Impossible for options out of range, for a profile without load, and for one that does not
+    cover any whole window.
     """
     alone = {name: _required(one, asked) for name, one in profiles.items()}
     together, notes = _together(profiles)
@@ -139,7 +140,8 @@ def _rows(
             sizes = [one.database_bytes for one in alone]
             if all(size is not None for size in sizes):
                 total = float(sum(filter(None, sizes)))
-                yield name, Demand(name, _title(name), "bytes", total, total, "")
+                if total > 0:
+                    yield name, Demand(name, _title(name), "bytes", total, total, "")
             continue
         parts = [_need(one, name) for one in alone]
         needs = [part for part in parts if part is not None]

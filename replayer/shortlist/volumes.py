@@ -23,7 +23,9 @@ _GP3 = (3000.0, 125.0)
 _REQUEST = 256 << 10
 """Bytes of the largest request that counts as one on a volume with SSDs."""
 _KINDS = ("gp2", "gp3", "io1", "io2")
-_ORDER = re.compile(r"(?P<kind>\w+):(?P<size>[^,]+)(?:,(?P<iops>[\d.]+))?(?:,(?P<mib>[\d.]+))?")
+_ORDER = re.compile(
+    r"(?P<kind>\w+):(?P<size>[^,]+)(?:,(?P<iops>\d+(?:\.\d+)?))?(?:,(?P<mib>\d+(?:\.\d+)?))?"
+)
 
 
 def volume(

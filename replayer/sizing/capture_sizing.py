@@ -222,9 +222,10 @@ def _objective(took: float) -> str:
 
 
 def _busiest(counts: Integers, window: float) -> tuple[float, int]:
-    """Return (second at which the window of `window` seconds with most statements begins, number).
+    """Return (second at which the busiest `window` seconds begin, number of statements in them).
 
-    `counts` is the number of statements in each second of the capture.
+    A part of a second in `window` counts as a whole one.  `counts` is the number of statements in
+    each second of the capture.
     """
     length = min(len(counts), max(1, math.ceil(window)))
     sums = np.convolve(counts, np.ones(length, np.int64), "valid")

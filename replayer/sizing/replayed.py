@@ -22,7 +22,7 @@ class Used(NamedTuple):
     refused: Sequence[LevelPoint]
     """Points of the lowest speed that failed, and of higher speeds that failed."""
     highest: Sequence[LevelPoint]
-    """Points of the highest speed at which the limits of response times were kept."""
+    """Points of the highest speed with which the server kept up."""
 
     @property
     def judged(self) -> Saturation | None:

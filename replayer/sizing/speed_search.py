@@ -43,7 +43,7 @@ class SpeedSearch:
     """The search for the highest speed at which a machine can replay a capture, step by step."""
 
     def __init__(self, wanted: CaptureRequirement, promise: TimePromise, wait: float) -> None:
-        """Prepare a search for the speed that `wanted` requires; it keeps to the promised time.
+        """Prepare the search that tests a machine for `wanted`; it keeps to the promised time.
 
         Waiting for other programs may add up to `wait` seconds to this time.
         """

@@ -123,7 +123,7 @@ class Network(_Strict):
 
 
 class SizingTarget(_Strict):
-    """Known limits of a target (a machine that is not measured), as read from its file."""
+    """Known limits of a target (the machine that is sized), as read from its file."""
 
     name: str = ""
     volume: Volume | None = None

@@ -135,10 +135,10 @@ class IoThread:
 class ThreadResult:
     """The result of one thread of an I/O job.
 
-    The measured window begins after the warm-up, at `window_begin_ns`; the last operation ended at
-    `last_ns`. Both are in ns of CLOCK_MONOTONIC. `latencies` are (those of the counted reads, those
-    of the counted writes). `per_second` has the number of counted operations in each second since
-    the window began.
+    The measured window begins after the warm-up, at `window_begin_ns`. The last operation, or the
+    job's sync call after it, ended at `last_ns`. Both are in ns of CLOCK_MONOTONIC. `latencies` are
+    (those of the counted reads, those of the counted writes). `per_second` has the number of
+    counted operations in each second since the window began.
     """
 
     window_begin_ns: int

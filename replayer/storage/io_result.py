@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class IoResult:
     """The result of one I/O job of one client, or the sum of this job for several clients.
 
-    The measured window begins at `begin_ns`, in ns of CLOCK_MONOTONIC, and lasts `seconds`. `reads`
-    and `writes` are latencies of the operations that ended in it. `per_second` has their number in
-    each second. `issued_reads` and `issued_writes` also count the operations of the warm-up.
+    The measured window begins at `begin_ns`, in ns of CLOCK_MONOTONIC, and lasts `seconds`. The
+    operations that ended in it are counted, without the first `skip` operations of each thread.
+    `reads` and `writes` are the latencies of the counted operations. `per_second` has their number
+    in each second. `issued_reads` and `issued_writes` are the numbers of all operations.
     """
 
     job: IoJob
@@ -44,16 +45,16 @@ class IoResult:
 
     @property
     def operations(self) -> int:
-        """Return the number of reads and writes that ended in the measured window."""
+        """Return the number of counted reads and writes, which ended in the measured window."""
         if self.within is not None:
             return self.within
         return self.reads.operations + self.writes.operations
 
     def done_between(self, begin_ns: int, end_ns: int) -> float:
-        """Return the number of reads and writes that ended between two times, by interpolation.
+        """Return the number of counted reads and writes between two times, by interpolation.
 
-        The times are in ns of the clock of `self.begin_ns`. The operations of each second of the
-        measured window are taken as spread evenly over this second.
+        The times are in ns of the clock of `self.begin_ns`. The operations that ended in a second
+        of the measured window are taken as spread evenly over this second.
         """
         ends = [min(float(second), self.seconds) for second in range(len(self.per_second) + 1)]
         done = [0, *accumulate(self.per_second)]
@@ -62,17 +63,17 @@ class IoResult:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes that were read and written in the measured window."""
+        """Return the bytes of all counted reads and writes."""
         return self.operations * self.job.block_size
 
     @property
     def iops(self) -> float:
-        """Return the reads and writes per second of the measured window."""
+        """Return the counted reads and writes per second of the measured window."""
         return self.operations / self.seconds
 
     @property
     def throughput(self) -> float:
-        """Return the bytes read and written per second of the measured window."""
+        """Return the bytes of the counted reads and writes per second of the measured window."""
         return self.bytes / self.seconds
 
     @property
@@ -85,8 +86,8 @@ def summed(job: IoJob, shares: Sequence[ThreadResult]) -> IoResult:
     """Return the sum of the results of all threads of a job; `shares` has one result per thread.
 
     The measured window is the job's duration if the time limit ended the job.  In other cases it
-    lasts from the end of the warm-up to the last operation.  Raises ReplayerError if no operation
-    ended in it.
+    lasts from the end of the warm-up to the end of the last operation, or of the job's sync call
+    after it.  Raises ReplayerError if no operation was counted.
     """
     begin = shares[0].window_begin_ns
     last = max(share.last_ns for share in shares)

@@ -57,8 +57,8 @@ _Operation = tuple["Callable[[int, Any, int], int]", int, Any, int]
 def work(thread: IoThread, barrier: Barrier, report: Report) -> ThreadResult:
     """Open the files of a thread, wait for the start, read and write, and return the result.
 
-    `report` is called about twice a second with the number of operations since its last call.
-    Raises ReplayerError, with one sentence, for any error of the storage.
+    `report` is called after a chunk, at most twice a second, with the number of operations since
+    its last call.  Raises ReplayerError, with one sentence, for any error of the storage.
     """
     worker = _IoWorker(thread)
     try:
@@ -201,7 +201,8 @@ class _IoWorker:
         """Do the thread's reads and writes, and return the result.
 
         `opened_ns` is the common start of all threads, in ns of CLOCK_MONOTONIC.  `report` is
-        called about twice a second with the number of operations since its last call.
+        called after a chunk, at most twice a second, with the number of operations since its last
+        call.
         """
         job = self._job
         begin = opened_ns + int(job.warmup * 1e9)

@@ -59,8 +59,7 @@ def handle(verb: str, clients: Sequence[Entries]) -> Handled:
     """Run the operation `verb` on each file of each client; return its times and latencies.
 
     `verb` is `create`, `stat` or `delete`. Each client is a process, and all work at the same time.
-    Raises ReplayerError with the first failure, such as a
-    full disk or a file that is gone.
+    Raises ReplayerError with the first failure, such as a full disk or a file that is gone.
     """
     tasks = [_Task(entries, verb) for entries in clients]
     with WorkerPool(_work, tasks, processes=len(tasks)) as pool:

@@ -169,8 +169,8 @@ def sysbench_fileio(
 
     `folder` was made by replayer, and is empty or has files of an earlier run. `mode` is sysbench's
     --file-test-mode, such as rndrd. `size` is the size of all files together, in bytes. sysbench
-    uses only its own file names, so it makes its own files there.  They are written to the
-    disk before sysbench reads or overwrites them; in the mode seqwr it makes them anew.
+    uses only its own file names, so it makes its own files there.  They are written to the disk
+    before sysbench reads or overwrites them; in the mode seqwr it makes them anew.
     """
     common: list[str | Path] = [
         _program("sysbench"),
@@ -270,7 +270,8 @@ def bonnie(folder: Path, *, size: int, chunk: int, files: int) -> dict[str, Any]
 
     `size` of the file and `chunk` (the size of a request) are in bytes; `files` is bonnie++'s -n.
     The key `csv` of the result has the whole line. bonnie++ is given 16 MiB as the size of memory,
-    so that it accepts a small file and prints all its results.
+    so that it accepts a small file and prints all its results. Raises ReplayerError if it fails or
+    prints no such line.
     """
     mib = 1 << 20
     arguments: list[str | Path] = [_program("bonnie++"), "-d", folder, "-q", "-f"]

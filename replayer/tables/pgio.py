@@ -200,8 +200,8 @@ class TableJob:
     """The statements that load one table, in the order `before`, `chunk`, `after`, `finish`.
 
     The statements of `chunk` are executed once for each range of keys, with the parameters low and
-    high and those in `numbers`.  The first of them inserts the rows.  `finish` comes after the
-    commit, all others are in one transaction.
+    high and those in `numbers`.  The first statement of `chunk` inserts the rows.  `finish` comes
+    after the commit, all other statements are in one transaction.
     """
 
     name: str
@@ -276,6 +276,7 @@ def load_tables(job: LoadJob, barrier: Barrier, report: Report) -> int:
     """Load tables as one session until the job's queue is empty; return how many it loaded.
 
     The session waits for the `barrier` first, and reports the number of rows of each insert.
+    Raises ReplayerError if a statement fails.
     """
     with (
         contextlib.closing(driver.connect(job.connector)) as connection,

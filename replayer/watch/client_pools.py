@@ -15,9 +15,7 @@ Accounts = TypeVar("Accounts")
 
 _LEAST_LEAD = 0.02
 _REHEARSALS = 2.5
-"""Counters are read just before the start of the jobs, after a trial reading.
-
-So many times the duration of the trial is reserved for the real reading."""
+"""The time reserved for reading counters just before the start, in durations of a trial reading."""
 
 
 class ClientShare(Protocol):
@@ -79,7 +77,7 @@ class ClientShare(Protocol):
 
     @property
     def agent_cpu_s(self) -> float | None:
-        """Return the CPU seconds of the agent on the host in the jobs; None if unknown."""
+        """Return the CPU seconds of the agent on the host during the jobs; None if unknown."""
         ...
 
     @property

@@ -299,6 +299,7 @@ def test_the_beginning_of_a_setting_is_no_setting_of_postgresql() -> None:
 
     keys = keys.model_copy(update={"abbreviates": True})
     setting_names.refuse_mistyped_before(POSTGRES.title, keys, None, ["temp_buffer"])
+    setting_names.refuse_mistyped_before(POSTGRES.title, keys, None, ["temp-buffers"])
 
 
 def test_a_program_that_never_lists_its_settings_is_not_waited_for(own_home: Path) -> None:

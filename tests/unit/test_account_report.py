@@ -263,3 +263,6 @@ def test_the_devices_times_are_those_of_all_seconds(cached: StepResult) -> None:
     words = " ".join(shown(step).split())
     assert "device, bpftrace read p50 <= 128 µs p99 <= 4.10 ms of 100 timed" in words
     assert "write p50 <= 1.00 µs p99 <= 1.00 µs of 1 timed" in words
+
+    empty = ({"second": 1.0, "kind": "read", "timed": 0, "histogram": ""},)
+    assert "timed" not in shown(altered(cached, tables={"block_latency.seconds": empty}))

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from replayer.capture import assembly, conversion
+from replayer.capture import assembly, conversion, inputs, prefix
 from replayer.capture.action import Action
 from replayer.capture.archive import ArchiveReader
 from replayer.capture.capture_summary import CaptureSummary
@@ -575,6 +575,20 @@ def test_logs_with_the_newest_line_first_are_read_from_their_end(tmp_path: Path)
     assert [one.text for one in statements(actions)] == [f"SELECT {at}" for at in range(30)]
 
 
+@pytest.mark.parametrize("mebibytes", [5, 9])
+def test_a_long_line_among_lines_with_the_newest_first_is_cut_once(
+    tmp_path: Path, mebibytes: int
+) -> None:
+    """Its beginning, which is read last, is no line of its own."""
+    path = tmp_path / "log"
+    path.write_text("3\n2" + "x" * (mebibytes << 20) + "\n1\n0")
+    file = inputs.Input(path.name, path, path.stat().st_size)
+    lines = [line for some in file.backwards(lambda _: None) for line in some]
+    assert [line for line in lines if line != inputs.CUT] == ["0", "1", "3"]
+    assert lines.count(inputs.CUT) == 1
+    assert lines.index(inputs.CUT) == 2
+
+
 def test_cloud_sql_has_times_outside_of_its_lines(tmp_path: Path) -> None:
     """An envelope tells when, the line in it who and what, and later lines go on."""
     lines = [
@@ -631,6 +645,15 @@ def test_a_prefix_that_is_given_is_understood(tmp_path: Path, prefix: str, begin
     summary, _, _ = converted(tmp_path, text, prefix=prefix)
 
     assert summary.statements == 3
+
+
+@pytest.mark.parametrize(
+    ("template", "coarse"),
+    [("%m [%p] ", False), ("%-30m [%p] ", False), ("%n %p ", False), ("%t [%p] ", True)],
+)
+def test_a_time_is_coarse_if_it_has_whole_seconds_only(template: str, *, coarse: bool) -> None:
+    """A width in the prefix changes nothing."""
+    assert prefix.compiled(template).coarse is coarse
 
 
 @pytest.mark.parametrize(

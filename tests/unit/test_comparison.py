@@ -143,6 +143,38 @@ def test_metrics_that_repeat_another_count_once(boots: Callable[..., list[Side]]
     assert {row.p_holm for row in compared.rows} == {compared.rows[0].p}
 
 
+def test_metrics_that_repeat_each_other_in_a_chain_are_compared(
+    boots: Callable[..., list[Side]],
+) -> None:
+    """No step has such, but a result that was edited may."""
+    values = np.exp(np.random.default_rng(3).normal(0, 0.05, (3, 12)))
+    says = ("", "sessions.m0", "sessions.m1")
+    sides = [
+        Side(
+            side.name,
+            tuple(
+                altered(
+                    run,
+                    steps=tuple(
+                        altered(
+                            step,
+                            measurements=tuple(
+                                m.model_copy(update={"says": said})
+                                for m, said in zip(step.measurements, says, strict=True)
+                            ),
+                        )
+                        for step in run.steps
+                    ),
+                )
+                for run in side.runs
+            ),
+        )
+        for side in boots(ABBA, values)
+    ]
+
+    assert len(compare(*sides).rows) == 3
+
+
 def test_a_drift_is_taken_out_of_boots_that_took_turns(boots: Callable[..., list[Side]]) -> None:
     """10 percent of drift over 12 boots, 1 percent of noise: a true 5 percent is seen in 95 %."""
     random = np.random.default_rng(4)

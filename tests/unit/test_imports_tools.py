@@ -272,6 +272,10 @@ def test_counts_and_machines_are_those_of_their_own_call(tmp_path: Path) -> None
     path.write_text(f"{HEADING}{TIMES}threads: 4\n{TIMES}threads: 8\n")
     runs = read("measure_reads", path).runs
     assert [run.steps[0].facts["threads"] for run in runs] == [4, 8]
+    path.write_text(f"{HEADING}files: 9\n{TIMES}files: 9\n{TIMES}")
+    (run,) = read("measure_reads", path).runs
+    counted = [m.value for step in run.steps for m in step.measurements if m.metric == "walk.files"]
+    assert counted == [9, 9]
 
 
 def fio(**changed: object) -> dict[str, Any]:

@@ -307,6 +307,14 @@ def test_begins_are_turned_into_ends(tmp_path: Path) -> None:
     assert made.ends.tolist() == [660.0, 720.0]
 
 
+def test_a_begin_without_a_length_is_not_taken_for_an_end(tmp_path: Path) -> None:
+    """Where the other rows have a length."""
+    made, said = csv(tmp_path, "begin,seconds,commits\n600,60,1\n660,,2\n720,60,3\n")
+
+    assert made.ends.tolist() == [660.0, 780.0]
+    assert [one for one in said if "660,,2" in one]
+
+
 def test_one_row_needs_its_length(tmp_path: Path) -> None:
     """How long it is an average of cannot be guessed."""
     with pytest.raises(Impossible, match="one row only"):

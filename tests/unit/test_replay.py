@@ -143,6 +143,18 @@ def test_a_transaction_that_only_begins_waits_with_its_next_statement(
     assert sorted(needs.values()) == [-1, -1, 1]
 
 
+def test_a_session_whose_first_statement_is_imposed_begins_when_it_did(tmp_path: Path) -> None:
+    """A later begin would delay all sessions after it, as they begin in their order."""
+    capture = [
+        action(1, "simple", 0, "LOCK t", duration=30, sqlstate="55P03"),
+        action(2, "simple", 1, "SELECT 1"),
+    ]
+    schedule, done = scheduled(tmp_path, capture, order="commit", speed=1)
+
+    assert [one[0].start_ns for one in (done[1], done[2])] == [30 * SECOND, SECOND]
+    assert list(schedule.jobs[0].sessions.begins) == [0, SECOND]
+
+
 def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path: Path) -> None:
     """What is before `from` and from `until` on is left out and counted; sessions are there."""
     capture = [action(1, "simple", number, "SELECT 1") for number in range(10)]

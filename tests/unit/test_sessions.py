@@ -247,6 +247,19 @@ def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters() -> N
     assert [total for _, total in points] == pytest.approx([0, 100, 300, 500, 500])
 
 
+def test_a_slice_after_the_last_bin_counts_in_it() -> None:
+    """So it is if the server's clock was set meanwhile."""
+    result = SessionResult(1, "pgio1", 255, 8)
+    result.add(slice_of(began=100.0, ended=101.0, reads=100))
+    result.add(slice_of(began=109.0, ended=110.0, reads=300))
+    window = sessions_window.SessionsWindow(
+        ServerCounters(100.0, 0, 1000), ServerCounters(102.0, 0, 1400), 7, 10**9, results=[result]
+    )
+    points = sessions_outcome._progress(window, "reads", 1.0)
+
+    assert [total for _, total in points] == pytest.approx([0, 100, 400])
+
+
 def test_slice_without_counts_of_its_own_is_weighed_by_its_blocks() -> None:
     """An engine that cannot count a session's misses still has a series, scaled to the counters."""
     result = SessionResult(1, "pgio1", 10, 5)

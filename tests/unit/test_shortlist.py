@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,14 @@ def test_twenty_machines_by_hand_arithmetic(tmp_path: Path) -> None:
     assert list(found)[:5] == ["m08", "m12", "m18", "m02", "m01"]
     order = [one.fit for one in found.values()]
     assert order == sorted(order, key=[FITS, UNCLEAR, NOT].index)
+
+
+def test_an_empty_database_demands_no_disk(tmp_path: Path) -> None:
+    """A profile of before the migration may have one."""
+    shop = day()
+    source = shop.source.model_copy(update={"database_bytes": 0})
+    found = ranked(tmp_path, MACHINES, replace(shop, source=source))
+    assert found["m16"].fit is FITS
 
 
 def test_one_cpu_requirement_is_the_servers_own() -> None:
@@ -564,6 +573,8 @@ def replayer_help(listed: Callable[..., Any]) -> str:
     [
         (["--disk", "gp9:1G"], "a volume of the kind 'gp9'"),
         (["--disk", "gp3"], "it must be KIND:SIZE"),
+        (["--disk", "gp3:500G,1.2.3"], "it must be KIND:SIZE"),
+        (["--disk", "gp3:500G,."], "it must be KIND:SIZE"),
         (["--disk", "io2:100G"], "io2:500G,10000"),
         (["--headroom", "3"], "must be a percentage"),
         (["--catalog", "nope.csv"], "nope.csv is not there"),

@@ -63,9 +63,9 @@ def took(
     set_to: float,
     before: Sequence[Mapping[str, Any]] = (),
 ) -> Known:
-    """Return the duration of a step from the newest run that did the same, else from its keys.
+    """Return the duration of a step from the first run that did the same, else from its keys.
 
-    `spec` has the step's keys.  `runs` are sorted, the newest first.  `set_to` is the time in
+    `spec` has the step's keys.  `runs` are in the order of `earlier`.  `set_to` is the time in
     seconds that the step's keys set, 0 if they set none.  `before` are the steps before it in its
     workload: they make the data that it reads.
     """
@@ -106,7 +106,7 @@ def earlier(folders: Iterable[Path], workload: str) -> list[Run]:
 def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -> Expectation:
     """Return the expected duration and number of metrics of a workload, from earlier runs.
 
-    `runs` are sorted, the newest first.  `set_to` has one value for each step: the least seconds
+    `runs` are in the order of `earlier`.  `set_to` has one value for each step: the least seconds
     that it takes by its own keys, or 0 if its time depends on the machine only.
     """
     alike = [_alike(spec, runs) for spec in asked.steps]
@@ -157,11 +157,11 @@ def _elapsed(run: Run) -> float:
 
 
 def _alike(spec: Mapping[str, Any], runs: Iterable[Run]) -> list[StepResult]:
-    """Return the finished repeats of a step in the newest run that did exactly the same.
+    """Return the finished repeats of a step in the first run that did exactly the same.
 
-    `spec` has the step's keys, and `runs` are sorted, the newest first.  If there is none, return
-    similar steps of a run: those of the same kind (such as `walk`) and name, else one of the same
-    kind.
+    `spec` has the step's keys, and `runs` are in the order of `earlier`.  If no run did the same,
+    return similar steps of a run: those of the same kind (such as `walk`) and name, else one of the
+    same kind.
     """
     rough: list[StepResult] = []
     for run in runs:

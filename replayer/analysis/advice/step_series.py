@@ -12,8 +12,8 @@ _STILL_SECONDS = 3.0
 def count_late(step: StepResult) -> int:
     """Return the number of samples of a step's series that came late.
 
-    A sample is late if its interval is over 1.5 times as long as the median interval.  Returns 0 if
-    there are fewer than three intervals.
+    A sample is late if its interval is over 1.5 times as long as the median interval.  The last
+    interval does not count.  Returns 0 if there are fewer than three intervals.
     """
     lengths = _lengths(step)
     if len(lengths) < 3:

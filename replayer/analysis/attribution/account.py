@@ -94,7 +94,8 @@ def account(
 
     `waits` are the samples of the server's sessions or of replayer threads.  `used` is `server` or
     `client` -> CPU seconds.  `kernel` is the split of their kernel time by a stack profile; None
-    without one.  Returns None if no operation was done, or if `waits` is None and `used` empty.
+    without one.  Returns None if no operation was done, if the window has no duration, or if
+    `waits` is None and `used` is empty.
     """
     seconds = (window.end_ns - window.begin_ns) / 1e9
     if window.operations <= 0 or seconds <= 0 or (waits is None and not used):
@@ -327,7 +328,8 @@ def _part(one: Observed) -> Spent:
 def _name(one: Observed) -> str:
     """Return the name of a thread's wait: the server's name for it, if it fits the kernel's state.
 
-    In other cases it is `sleep` or `disk sleep`, by the kernel's state of the thread.
+    In other cases it is `sleep` or `disk sleep`, by the kernel's state of the thread.  If the wait
+    has a name but belongs to no part of an account, the name and a colon come before that.
     """
     if one.part and (one.letter != _DISK or one.part in _OF_DISK):
         return one.wait

@@ -154,7 +154,7 @@ def why(
 
     `unit` is what counts as one sample.  `metrics` is step -> its metrics that were shown to
     differ.  `differences` are those of the environment, among which causes are looked up.  A step
-    without an account on either side is left out: results of older versions have none.
+    is left out if neither side has an account of it: results of older versions have none.
     """
     in_work_units = {step for step in metrics if not _same_blocks(base, other, step)}
     below, above = (

@@ -272,8 +272,8 @@ def _rungs(book: _Book) -> Iterator[int]:
     """Yield each rung (number of a multiple) that a search is to try next.
 
     The caller adds the result of each trial to `book` before it asks for the next.  The search ends
-    if there are enough trials at the highest multiple that held and at the lowest
-    that failed, or if no further rung within the limits can help.
+    if there are enough trials at the highest multiple that held and at the lowest that failed, or
+    if no further rung within the limits can help.
     """
     octave = max(1, round(math.log(2) / math.log1p(book.limits.resolution)))
     yield 0

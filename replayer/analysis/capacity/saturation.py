@@ -230,8 +230,7 @@ def at_highest(points: Sequence[LevelPoint], highest: Sequence[LevelPoint]) -> S
     """Return the use of each resource at the highest rate of statements, if none was too high.
 
     `highest` are the measurements at that rate, at least one; `points` are those at all rates.  The
-    field
-    `resource` of the result is None, as nothing was at its limit.
+    field `resource` of the result is None, as nothing was at its limit.
     """
     return _saturation(points, highest, math.inf, "nothing failed")
 
@@ -398,8 +397,8 @@ def _has_longest(
 def _has_most(load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]) -> bool:
     """Return whether at least a third of the working sessions wait for a resource.
 
-    `load` is the use of the resource.  `standing` is queue -> share of the sessions in it.  It must
-    also be at least twice as many as in any queue of another resource.
+    They must also be at least twice as many as in any queue of another resource.  `load` is the use
+    of the resource.  `standing` is queue -> share of the sessions in it.
     """
     here, other = _here(load, flat), _longest_other(load, standing)
     return here is not None and here.value >= max(_MANY, 2 * other.value)

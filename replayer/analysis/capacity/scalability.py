@@ -98,13 +98,14 @@ def fit(
 ) -> Scalability:
     """Return the Universal Scalability Law fitted to one throughput per load.
 
-    If a load was repeated, its throughput is the mean.  It is a least-squares fit with 0 <=
-    contention, coherency <= 1 and 0 <= scale, as in R's package usl.  The intervals come from a
-    bootstrap of residuals (Davison and Hinkley, 1997, section 6.2), each divided by the square root
-    of 1 - leverage.  The percentile interval is widened by Student's t, for the number of loads
-    less three coefficients (Hesterberg, 2015), so few loads give wide intervals.  `redrawn` is the
-    number of bootstrap samples.  Raises ReplayerError for fewer than 4 different loads, or if no
-    throughput is above zero.
+    For a load that was repeated, the caller gives the mean throughput.  It is a least-squares fit
+    with 0 <= contention, coherency <= 1 and 0 <= scale, as in R's package usl.  The intervals come
+    from a bootstrap of residuals (Davison and Hinkley, 1997, section 6.2), each divided by the
+    square root of 1 - leverage.  The percentile interval is widened by Student's t, for the number
+    of loads less three coefficients (Hesterberg, 2015), so few loads give wide intervals.
+    `redrawn` is the number of bootstrap samples.  Raises ReplayerError for fewer than 4 different
+    loads, for a load that is not above zero, for a throughput that is negative or not finite, and
+    if all throughputs are zero.
     """
     x, y = np.asarray(loads, np.float64), np.asarray(throughputs, np.float64)
     if np.unique(x).size < LEAST_LOADS:

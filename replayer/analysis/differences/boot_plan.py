@@ -115,8 +115,8 @@ def draw(kernels: Sequence[str], boots: int, *, seed: int | None = None) -> Boot
 
     `kernels` are releases, patterns of them, or both with words of the command line.  A round boots
     every kernel once.  So a machine that gets slower or faster over time does so for all kernels.
-    Raises Impossible for fewer than two different kernels, or if they cannot share the boots
-    equally.
+    Raises Impossible for fewer than two kernels, if one is given twice or is empty, or if they
+    cannot share the boots equally.
     """
     names = [kernel.strip() for kernel in kernels]
     if len(set(names)) < 2 or len(set(names)) != len(names) or not all(names):

@@ -109,7 +109,10 @@ def _named(rows: Sequence[MetricRow]) -> list[MetricRow]:
 
 
 def _change(row: MetricRow, comparison: Comparison, *, first: bool) -> str:
-    """Return a metric's name and its ratio in words; with `first`, also the ratio's interval."""
+    """Return a metric's name and its ratio in words; with `first`, also the ratio's interval.
+
+    Without a ratio, `better` or `worse` follows the name.
+    """
     name = name_row(row, comparison)
     if row.ratio is None:
         return f"{name} {'worse' if row.worse else 'better'}"

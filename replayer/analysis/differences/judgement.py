@@ -129,9 +129,9 @@ def judge_rows(
     """Return the rows of all common metrics with their verdicts, and the number of tested metrics.
 
     `unit` is what counts as one sample.  `threshold` is the share below which a difference does not
-    matter.  `metrics` are patterns of names; none means all.  `still` is True if the controls show
-    no change of the machine.  Raises Impossible if there is no common metric, or if units differ
-    between the sides.
+    matter.  `metrics` are patterns of names; none means all.  `still` is True if no control differs
+    between the sides.  Raises Impossible if there is no common metric, or if units differ between
+    the sides.
     """
     keys = [key for key in base.kinds if key in other.kinds and _wanted(key, metrics)]
     if not keys:
@@ -168,16 +168,19 @@ def judge_rows(
 
 
 def _members(drafts: Sequence[_Draft]) -> list[_Draft]:
-    """Return the drafts (metrics before their verdict) that do not only repeat another one."""
-    keys = {draft.key for draft in drafts}
-    return [draft for draft in drafts if draft.says == draft.key or draft.says not in keys]
+    """Return the drafts (metrics before their verdict) that do not only repeat another one.
+
+    A draft that repeats one that itself repeats another one is returned as well.
+    """
+    repeated = {draft.key for draft in drafts if draft.says == draft.key}
+    return [draft for draft in drafts if draft.says == draft.key or draft.says not in repeated]
 
 
 def _corrected(tested: Sequence[_Draft], drafts: Mapping[Key, _Draft]) -> dict[Key, float]:
     """Return (step, metric) -> corrected p value of every metric that was tested.
 
     The p values are corrected for the metrics `tested`.  A metric in `drafts` that only repeats
-    another one gets the corrected value of that one.
+    another one gets the corrected value of that one.  No value is below the uncorrected one.
     """
     if not tested:
         return {}

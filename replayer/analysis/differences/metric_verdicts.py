@@ -86,7 +86,7 @@ class MetricRow(Noun):
     def worse(self) -> bool | None:
         """Return whether a difference of the metric that was shown, or is likely, is for the worse.
 
-        None if no difference is claimed.
+        None if no difference is claimed, or if there is no ratio and both medians are equal.
         """
         if self.verdict not in SHOWN | LIKELY:
             return None

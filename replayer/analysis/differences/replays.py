@@ -340,7 +340,8 @@ def _diverging(base: Sequence[_Replay], other: Sequence[_Replay]) -> dict[str, l
 def _unstable(replays: Sequence[_Replay]) -> set[tuple[str, str]]:
     """Return each (fingerprint, `errors` or `rows`) that differs among the replays of one side.
 
-    All replays are compared with the first one.  `rows` stands for answers, too.
+    All replays are compared with the first one.  `rows` stands for answers, too.  If the errors
+    differ, the pair with `rows` is returned as well.
     """
     return {
         (one.replayed.fingerprint, kind)

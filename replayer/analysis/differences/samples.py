@@ -151,8 +151,8 @@ class Order:
     def later(self) -> float:
         """Return the share of all pairs of units in which the unit of the other side came later.
 
-        A pair is a unit of the base side and one of the other side.  The share is 0.5 if the sides
-        took turns, and 0 or 1 if one side was measured after the other.
+        A pair is a unit of the base side and one of the other side.  The share is 0.5 for the order
+        A B B A, and 0 or 1 if one side was measured after the other.
         """
         return steadiness.interleaved(*self.places)
 

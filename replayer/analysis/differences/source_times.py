@@ -95,7 +95,7 @@ class SourceVerdict:
     The lower end allows for the way to the server and back, which the source's log does not count.
     """
     p: float | None
-    """The p value, corrected for all fingerprints; None if this one was not judged."""
+    """The p value, corrected for all fingerprints; None if there is no interval."""
     sessions: int
     """Number of sessions, or groups of sessions, that executed the fingerprint."""
     why: str = ""
@@ -202,8 +202,8 @@ def compare_with_source(
     `times`: number of a fingerprint -> its times.
     `idle`: the fingerprints of statements that make a server do nothing, such as BEGIN.
     `foreign_share`: share of this machine's processors, from 0 to 1, that other programs used in
-    the replay.  From 0.1 on, a difference is called better or worse only if it is
-    larger than these programs explain, and larger than the common difference of all statements.
+    the replay.  From 0.1 on, a difference is called better or worse only if it is larger than these
+    programs explain, and larger than the common difference of all statements.
     `remote`: the server is on another host, so that the way to it may be long.
     """
     way = _way(times, idle, math.inf if remote else _LONGEST_WAY)

@@ -377,8 +377,8 @@ _DRIFT_SURE = NormalDist().inv_cdf(1 - 0.01 / 2)
 def interleaved(base: Floats, other: Floats) -> float:
     """Return the share of all pairs of a `base` and an `other` unit in which the `other` is later.
 
-    Both arrays have the times of units, or their places in an order.  With A for `base`
-    and B for `other`, A B B A gives 0.5 and A A B B gives 1.
+    Both arrays have the times of units, or their places in an order.  With A for `base` and B for
+    `other`, A B B A gives 0.5 and A A B B gives 1.  A pair of equal times counts as one half.
     """
     later = (other[None, :] > base[:, None]).mean() + (other[None, :] == base[:, None]).mean() / 2
     return float(later)

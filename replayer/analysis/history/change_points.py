@@ -160,7 +160,8 @@ def _ratio(scaled: Floats, place: int) -> float:
 def _noise(values: Floats) -> float:
     """Return the standard deviation of the values, estimated from differences between neighbours.
 
-    A change of level therefore hardly affects it.  It is 0 for fewer than two values, or if
+    A change of level therefore hardly affects it.  If more than half of the neighbours are equal,
+    it is 1/64 of the standard deviation of all values.  It is 0 for fewer than two values, or if
     all are equal.
     """
     if len(values) < 2:
@@ -178,9 +179,10 @@ def _scaled(part: Floats, noise: float) -> Floats:
 
 
 def _cells(scaled: Floats) -> NDArray[np.intp]:
-    """Return for each scaled value the number, from 0 to 31, of its step of a grid from -6 to 6.
+    """Return for each scaled value the number, from 0 to 31, of the nearest point of a grid.
 
-    The grid has 32 equal steps; distribution functions are compared on it.
+    The grid has 32 points at equal distances, from -6 to 6; distribution functions are compared on
+    it.
     """
     cells: NDArray[np.intp] = np.rint((scaled + _FAR) * ((_GRID - 1) / (2 * _FAR))).astype(np.intp)
     return cells
@@ -190,7 +192,7 @@ def _is_shown(cells: NDArray[np.intp], alpha: float, random: np.random.Generator
     """Return whether random orders of the values rarely have an energy as large as the real one.
 
     The energy is the largest energy distance between the two sides of any place.  `cells` has each
-    value as the number of its step on a grid, in the real order.  `alpha` is the allowed chance of
+    value as the number of a point of a grid, in the real order.  `alpha` is the allowed chance of
     a false change.  The computation stops as soon as the answer is no.
     """
     count = min(_MOST_PERMUTATIONS, math.ceil(_HITS / alpha) - 1)
@@ -216,7 +218,7 @@ def _is_shown(cells: NDArray[np.intp], alpha: float, random: np.random.Generator
 def _tried(size: int) -> NDArray[np.intp]:
     """Return the places at which to try to divide a series of `size` values, as sorted indices.
 
-    Near the ends every place is tried, and inside of a long series about 128.
+    Near the ends every place is tried, and inside of a long series about 100 to 200.
     """
     every = max(1, size // _PLACES)
     near = min(_DENSE, size // 2)
@@ -232,7 +234,7 @@ def _tried(size: int) -> NDArray[np.intp]:
 def _best(cells: NDArray[np.intp], *, windows: bool = True) -> int:
     """Return the index at which the energy distance between the two sides of a series is largest.
 
-    `cells` has each value as the number of its step on a grid.  With `windows`, the right side may
+    `cells` has each value as the number of a point of a grid.  With `windows`, the right side may
     end before the series does.  Not every place in the middle of a long part is tried at first;
     then all places near the best one are.
     """
@@ -255,10 +257,10 @@ def _energies(
 ) -> Floats:
     """Return an array (rows, places): the energy distance between the two sides of each place.
 
-    Each of `rows` is a series, with each value as the number of its step on a grid.  `places` are
-    indices in a row.  The distance is multiplied by n m / (n + m).
-    n is the number of values before the place.  m is the number from the place to the end of the
-    right side: the end of the row or, with `windows`, the earlier place with the largest result.
+    Each of `rows` is a series, with each value as the number of a point of a grid.  `places` are
+    indices in a row.  The distance is multiplied by n m / (n + m).  n is the number of values
+    before the place.  m is the number from the place to the end of the right side: the end of the
+    row or, with `windows`, an earlier place if that gives a larger result.
     """
     count, size = rows.shape
     blocks = np.searchsorted(places, np.arange(size), side="right")

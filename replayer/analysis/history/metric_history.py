@@ -116,7 +116,8 @@ class RunHistory(Noun):
     def newest(self) -> tuple[MetricHistory, HistoryChange] | None:
         """Return the metric that changed last, with its newest change; None if no metric changed.
 
-        Of several changes at the same time, the largest by share is returned.
+        Of several changes at the same time, the largest by share is returned.  A change without a
+        share counts as the largest.
         """
         changes = [(one, change) for one in self.series for change in one.changes[-1:]]
         return max(changes, key=lambda pair: (pair[1].when, _size(pair[1].share)), default=None)
@@ -136,11 +137,11 @@ def trace(
 ) -> RunHistory:
     """Return the history of metrics over stored runs, which are sorted by their start.
 
-    `fact` is the key of a fact, such as host.kernel.release, whose value each of the runs has.  It
-    is listed first among the facts that changed together with a metric.  `metrics`
-    are patterns of names, with or without the name of the step; by default, the main metrics of
-    each step, which are marked as leading, are used.  Changes by less than the share `threshold`
-    are left out.  `warn` gets a sentence if runs were left out.
+    `fact` is the key of the fact whose value is in the field `fact` of the runs, such as
+    host.kernel.release.  It is listed first among the facts that changed together with a metric.
+    `metrics` are patterns of names, with or without the name of the step; by default, the main
+    metrics of each step, which are marked as leading, are used.  Changes by less than the share
+    `threshold` are left out.  `warn` gets a sentence if runs were left out.
     """
     known = [run for run in _meant(runs, metrics) if run.values]
     if known and len(known) < len(runs):
@@ -315,8 +316,8 @@ def _changed(
 ) -> tuple[Difference, ...]:
     """Return the facts that have no value in common in the runs before and after a change.
 
-    The fact with the key `fact` is first, then those known to change times.  None in
-    `before` or `after` is a run that cannot be read.  Returns () if no run of a side can be read.
+    The fact with the key `fact` is first, then those known to change times.  None in `before` or
+    `after` is a run that cannot be read.  Returns () if no run of a side can be read.
     """
     sides = [[run for run in runs if run is not None] for runs in (before, after)]
     if not all(sides):

@@ -193,7 +193,7 @@ class _Moving:
         """Return (means, mask) of the windows that end at `ends`; only known windows have a mean.
 
         The ends are in seconds.  The mask has one element for each of them: True if at least four
-        fifths of the window are known.
+        fifths of the window are known, it lies within the rows, and its weight is above 0.
         """
         known = self._time.between(ends - self._length, ends)
         counts = (known >= ENOUGH * self._length) & (ends >= self._from) & (ends <= self._to)

@@ -56,7 +56,7 @@ _LONGEST_NS = 10**17
 """Three years, in ns: a longer time is an overflow; old servers then wrote 18446744073709 s."""
 _QUARTER_NS = 900 * _SECOND
 _STARTS_STAMPED = ("4.", "5.0.")
-"""Versions whose SET timestamp is the start of a statement; later ones write its end."""
+"""Versions of MySQL whose SET timestamp is the start of a statement; later ones write its end."""
 
 
 def fits(head: str) -> bool:
@@ -112,7 +112,8 @@ class _Log:
     def begin(self, head: str) -> None:
         """Compute the time zone of a file from the entries in `head`, its beginning.
 
-        An entry may have both a local time and a UTC time.  If none does, the zone stays unknown.
+        An entry may have both a local time and a UTC time.  If none does, the zone of the earlier
+        file stays in use; in the first file, local times are then taken as UTC.
         """
         local_ns = 0
         for line in head.split("\n"):
@@ -179,7 +180,9 @@ class _Log:
         """Return (whether the time of a statement is exact, that time in nanoseconds since 1970).
 
         `facts` are the head of its entry, `duration` its duration in ns, `stamp_ns` the time of its
-        SET timestamp.  The time is that of its end: the duration is added to a time of its start.
+        SET timestamp.  The time is that of the statement's end, but in MariaDB's logs that of its
+        start.  If the entry has a line `Start`, or a SET timestamp of MySQL before 5.1, which is
+        the time of the start, the duration is added to it.
         """
         if "Start" in facts:
             return True, self._clock.ns(facts["Start"]) + duration

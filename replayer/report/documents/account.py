@@ -76,6 +76,8 @@ def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             if row["kind"] == kind:
                 buckets = (part.partition(":") for part in str(row["histogram"]).split())
                 requests.update({int(low): int(count) for low, _, count in buckets})
+        if not requests:
+            continue
         times = "   ".join(
             f"p{share:g} <= {show_duration(_bucket_end(requests, share / 100) / 1e6)}"
             for share in (50, 99)
@@ -185,7 +187,8 @@ def _cpu(account: Account, scale: Scale) -> Iterator[str]:
 def _kernel(account: Account, scale: Scale) -> Iterator[str]:
     """Yield the parts of the server's kernel time per operation, the longest first.
 
-    The times are texts in the unit `scale`.  Nothing is yielded if there is only one part.
+    The times are texts in the unit `scale`.  Parts below 0.05 percent of the server's CPU time are
+    left out.  Nothing is yielded if there is only one part.
     """
     spent = account.cpu.get("server", {})
     kernel = {part: seconds for part, seconds in spent.items() if part not in _USER}
@@ -199,7 +202,8 @@ def _kernel(account: Account, scale: Scale) -> Iterator[str]:
 def _waits(waits: Mapping[str, float]) -> Iterator[str]:
     """Yield the longest waits as shares of the sessions' time, then the sum of all other waits.
 
-    `waits` has the name of a wait event -> its share, from 0 to 1.
+    `waits` has the name of a wait event -> its share, from 0 to 1.  At most eight are named.
+    Shares below 0.05 percent are left out.
     """
     ordered = sorted(waits.items(), key=lambda item: -item[1])
     for name, share in ordered[:_WAITS]:

@@ -33,7 +33,7 @@ _SHIFTED = ("shift", "shift_low", "shift_high")
 def measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:
     """Yield the rows of a CSV on groups of runs: headings, then a row for every measurement.
 
-    There is a row for each repeat of a step, and rows for each client host.
+    Each repeat of a step has its own rows, and rows for each client host follow them.
     """
     yield _RUN
     for side in sides:

@@ -221,7 +221,7 @@ def _unit(why: Why) -> Scale:
 
 
 def _number(value: float) -> str:
-    """Return a number as text with its sign and two significant digits, such as +0.12 or +345."""
+    """Return a number as text with its sign and at least two digits, such as +0.12 or +345."""
     return f"{value:+.{_digits(value)}f}"
 
 

@@ -132,8 +132,9 @@ def numbered(
 def _remark(point: Remark, runs: int, *, brief: bool) -> str:
     """Return the text of a remark, its anchor in docs/reference.md, and how many runs have it.
 
-    `runs` is the number of all runs; if it is 1, no number is shown.  With `brief`, the names of
-    the steps at its beginning are left out, unless something was not as requested.
+    `runs` is the number of all runs; if it is 1, or if one run has the remark, no number is shown.
+    With `brief`, the names of the steps at its beginning are left out, unless something was not as
+    requested.
     """
     begin = f"{', '.join(point.steps)}: " if brief and not point.loud else ""
     text = point.text.removeprefix(begin) + (f" ({point.name})" if point.name else "")

@@ -63,7 +63,8 @@ def document(answer: SearchAnswer) -> Document:
 def _sentences(answer: SearchAnswer) -> Iterator[str]:
     """Yield the sentences of the answer, the most important one first.
 
-    They name the candidate found, or the candidates that are left and the cost to continue.
+    They name the candidate found, or the candidates that are left and the cost to continue.  If the
+    first and the last candidate do not differ, one sentence reports that.
     """
     if answer.found is not None:
         yield (

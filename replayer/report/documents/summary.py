@@ -437,7 +437,7 @@ def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
 
 
 def _remedies(run: Run) -> dict[str, Advice]:
-    """Return step -> advice for steps whose data was in memory or not, other than requested."""
+    """Return step -> advice for each step whose data was not where it was requested to be."""
     advices = [advice for advice in run.advice if advice.name in _NOT_AS_ASKED]
     return {step: advice for advice in advices for step in advice.steps}
 

@@ -41,8 +41,8 @@ _LONGEST = 1e8
 def seconds(text: str, option: str = "--timeout") -> float:
     """Return a duration from the command line, such as 2h, in seconds.
 
-    Raises Impossible, which names `option`, if the duration is 0 or more than three years; it is
-    also raised for an invalid text.
+    Raises Impossible, which names `option`, if the duration is 0, or 1e8 seconds (over three years)
+    or more; it is also raised for an invalid text.
     """
     length = units.duration(text)
     if not 0 < length < _LONGEST:

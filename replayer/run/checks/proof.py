@@ -26,7 +26,8 @@ class TrialOutcome(StrEnum):
 class VerbTrial(Noun):
     """The trial of one verb (an SQL file of the engine): its result, or why it was not executed.
 
-    `rows` is the number of rows that the verb returned, and `columns` are their names.
+    `rows` is the number of rows that the verb returned, and `columns` are the names of their
+    columns; () if there was no row.
     """
 
     verb: str

@@ -18,7 +18,7 @@ _SECONDS = 0.2
 _OPERATIONS = 20_000
 """The most operations of the one slice (call of the session's procedure on the server).
 
-So many take longer than one step of the clock, and they end if the clock stands still."""
+So many take longer than one step of the clock; the slice also ends if the clock stands still."""
 _MADE_BY = f"replayer {__version__}"
 _CLOCK = "clock in a procedure"
 _MASK = 8_191

@@ -192,9 +192,9 @@ class TaskBegin(_Event):
 
 
 class TaskProgress(_Event):
-    """The event that a task has made progress: `done` of its `total` amount of work, as in rows.
+    """The event that a task has made progress: `done` of its `total` amount of work, such as rows.
 
-    `note` has the words behind the bar.
+    `total` is None if it is unknown. `note` has the words behind the bar.
     """
 
     event: Literal["progress"] = "progress"
@@ -286,7 +286,7 @@ def parsed(text: bytes | str) -> Event | None:
 
 
 def of_keys(keys: Mapping[str, Any]) -> Event:
-    """Return the event that has the keys and values of `keys`; raise ValueError for others."""
+    """Return the event with the keys and values of `keys`; raise ValueError if they make none."""
     return _whole(_ANY.validate_python(keys))
 
 
@@ -490,7 +490,7 @@ class EventReader:
 
 
 def shortened(text: str) -> str:
-    """Return a text, cut to 400 characters if it is longer, because it may be of another user."""
+    """Return a text, cut to 400 characters if it is longer: another user may have chosen it."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

@@ -23,7 +23,9 @@ from replayer.run.event_stream.events import Event
 _EVERY = 0.5
 """The least seconds between two progress events of one task, or two events of live figures."""
 _WAITING = 2000
-"""The most events that may wait in the queue; progress and live figures use half of it."""
+"""The most events that may wait in the queue.
+
+Progress, live figures and the machine's activity are dropped while half as many or more wait."""
 _KEPT = 500
 _MOST_NUMBERS = 4
 _PATIENCE = 2.0

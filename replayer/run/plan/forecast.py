@@ -112,9 +112,9 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
 
 
 def expect(asked: Workload, folders: Iterable[Path]) -> Expectation:
-    """Return the expected duration of one run of a workload, in seconds.
+    """Return the expected duration (in seconds) and number of metrics of one run of a workload.
 
-    It follows from earlier runs, whose results are in `folders`, and from the steps' keys.
+    They follow from earlier runs, whose results are in `folders`, and from the steps' keys.
     """
     return _expected(asked, estimates.earlier(folders, asked.name))
 

@@ -19,7 +19,8 @@ def form(result: StepResult) -> Form:
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
     """Yield one chart: percent of blocks found in the server's buffers, by their size in MiB.
 
-    It has a curve for each result of the compared `sides`.
+    It has a curve for each result of the compared `sides`.  Nothing is yielded if no side has
+    values.
     """
     traces = [
         ChartTrace(

@@ -35,7 +35,10 @@ def footprint(spec: Spec, block_size: int) -> Footprint:
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible for tables of unsuitable size, Skip if replayer cannot set the buffers."""
+    """Raise Impossible for tables of unsuitable size.
+
+    Raise Skip if the engine lacks a feature, or if replayer cannot set the server's buffers.
+    """
     check_load(spec, context)
     if not context.server.can_stop or context.engine.spec.sessions.buffers is None:
         raise Skip("the size of the server's buffers is not replayer's to set")

@@ -65,7 +65,8 @@ def _brief(result: StepResult) -> Brief:
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
     """Yield one chart: rows per second of each doubling, by the rows of the table after it.
 
-    It has a curve for each result of the compared `sides`.
+    It has a curve for each result of the compared `sides`.  Nothing is yielded if no side has
+    values.
     """
     traces = [
         _trace(number, run, rows)

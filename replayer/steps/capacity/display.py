@@ -110,8 +110,8 @@ def _hold(result: StepResult) -> Iterator[Sentence]:
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
     """Yield one chart: response times in ms by the rate of statements.
 
-    It has curves of p50, p95 and p99 for each result of the compared `sides`, from the trials in
-    which the rate was sustained.
+    It has curves of p50, p95 and p99 for each result of the compared `sides`, from the trials whose
+    backlog of statements was worked off.  Nothing is yielded if no side has values.
     """
     traces = [
         ChartTrace(

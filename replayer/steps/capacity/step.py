@@ -294,9 +294,10 @@ def _trial(spec: Spec, wanted: LevelRequest, context: Context, database: Databas
 def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
     """Return (result of a trial, the reason why its rate was not sustained or "" if it was).
 
-    A rate is sustained if nine tenths of the offered statements were answered within the measured
-    window, and the response times are within `objective`, such as "p99=20ms".  The result is
-    NOT_OFFERED if replayer's clients were too slow, or if no statement was due.
+    A rate is sustained if its backlog was worked off, nine tenths of the offered statements were
+    answered within the measured window, and the response times are within `objective`, such as
+    "p99=20ms".  The result is NOT_OFFERED if replayer's clients were too slow, or if no statement
+    was due.
     """
     if not level.offered:
         rate = show_count(round(level.asked.rate or 0.0, 3))

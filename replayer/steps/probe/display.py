@@ -5,9 +5,10 @@ from replayer.run.display import Form, Part, Sentence, Tone, Verbatim, WholeTabl
 
 
 def form(result: StepResult) -> Form:
-    """Return the lines that the tool whose work the probe does would print, then all its tables.
+    """Return the lines that a tool such as orion would print instead, then the probe's tables.
 
-    Such a tool is fio or orion.  Lines are there only if the probe made some.
+    A probe may have no such lines.  The table `io` is left out if the probe has another table with
+    the same rows.
     """
     lines: list[Part] = []
     for name, texts in result.printed.items():

@@ -17,7 +17,7 @@ After another error in the session, they follow from it: the statement that crea
 
 
 class AnswerVerification:
-    """Compares the server's answers with the log, and notes when each difference first occurs."""
+    """Compares the server's answers with the log, and notes the first difference of each kind."""
 
     def __init__(self, statistics: ReplayStatistics, *, rows: bool) -> None:
         """Set up the comparison: always of errors, and of numbers of rows if `rows` is True.

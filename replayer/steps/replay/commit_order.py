@@ -178,7 +178,7 @@ class Sequenced:
         self._of_turns: dict[int, array[int]] = {}
 
     def ends(self, rank: int, owner: int = _NOBODY) -> None:
-        """Note that the client `owner` will end the transaction with a rank (place in the order).
+        """Note that the client `owner` will end the transaction whose place in the order is `rank`.
 
         Ranks that are never noted count as ended.
         """
@@ -267,8 +267,8 @@ def _write(file: int, content: bytes | bytearray) -> None:
 class Gate:
     """The commit order in one process: its clients that wait, and the turn that each waits for.
 
-    A client is one captured session that is replayed.  `who` is always the number of a client among
-    those of this process.
+    A client is one captured session that is replayed.  The parameter `who` is the number of a
+    client among those of this process.
     """
 
     def __init__(self, shared: Shared, process: int) -> None:
@@ -349,7 +349,7 @@ class Gate:
         self._clients[at + _WAITS] = waits
 
     def goes(self, who: int) -> None:
-        """Publish to all processes that a client no longer waits, by its turn or before it."""
+        """Publish to all processes that a client no longer waits, before its turn or at it."""
         self._clients[self._shared.number(self._process, who) * _COLUMNS + _WAITS] = _FREE
 
     def meet(self, who: int, session: int) -> None:

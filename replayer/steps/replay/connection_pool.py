@@ -267,7 +267,7 @@ class ConnectionPool:
             self._begin_wanting()
 
     def _close(self, client: ReplayClient) -> bool:
-        """Close what `let_go` closes, and wake no client; return True if a place is free now."""
+        """Close what `let_go` closes, and wake no client; return True if that freed a place."""
         before = self._open
         if client.connecting is not None:
             self._forget(client.connecting.fileno())

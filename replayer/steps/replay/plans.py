@@ -50,10 +50,11 @@ def check(source: str, context: Context) -> None:
 
 
 def record(context: Context, capture: ArchiveReader, url: URL, source: str) -> None:
-    """Record the table `plans`: the plans of the ten statements that were slowed most, by server.
+    """Record the table `plans`: the plans of the statements that were slowed most, by server.
 
-    `url` is the URL of the database of the replay.  `source` is the URL of the captured server, or
-    "" if it is not given.  If a server refuses a plan, the row has the reason instead.
+    There are at most ten statements.  `url` is the URL of the database of the replay.  `source` is
+    the URL of the captured server, or "" if it is not given.  If a server refuses a plan, the row
+    has the reason instead.
     """
     if not _explains(context):
         return

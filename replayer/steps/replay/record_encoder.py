@@ -69,7 +69,7 @@ class RecordEncoder:
         self._prepared: dict[tuple[str, str], int] = {}
 
     def prepared(self) -> Iterator[Prepared]:
-        """Yield the named prepared statements that the records so far use, by their numbers."""
+        """Yield the named prepared statements of the records, in the order of their numbers."""
         return (Prepared(encode_text(name), encode_text(text)) for name, text in self._prepared)
 
     def encode(

@@ -45,8 +45,9 @@ class LoopClock:
 class ReplayClient:
     """One captured session in the replay: its connection, its state and its next action.
 
-    `record` is the next action, None at the end.  `begun_ns` is when the current statement was
-    sent, `free_ns` is when the session was ready to send it, on the monotonic clock.
+    `record` is the action under way or the next one, None at the end.  `begun_ns` is when the
+    current statement was sent, `free_ns` is when the session was ready to send it, on the monotonic
+    clock.
     """
 
     __slots__ = (

@@ -387,7 +387,7 @@ def _pairs(rows: Whole, chosen: npt.NDArray[np.bool_], service: Whole) -> dict[s
 
 
 def by_group(counts: Counts) -> dict[int, dict[int, int]]:
-    """Return fingerprint -> group of sessions -> count.
+    """Return fingerprint -> group of sessions -> amount.
 
     A key of `counts` has both: the fingerprint's number, and the group in its lowest bits.
     """

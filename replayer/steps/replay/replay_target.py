@@ -116,8 +116,9 @@ def _check_named(spec: Spec) -> None:
 def opened(spec: Spec, context: Context) -> Iterator[Database]:
     """Prepare the database that a replay uses, and yield a connection to it.
 
-    It is one that replayer makes, with the contents that the key `restore` names, or else the one
-    at the URL.
+    If the key `restore` is given, it is one that replayer makes anew, with the contents that this
+    key names.  If not, it is replayer's own on a server that replayer started.  On any other server
+    it is the one that the key `i_will_change` names, or else that of the URL.
     """
     url = context.server.start()
     if spec.restore or context.server.can_stop:

@@ -150,7 +150,11 @@ class _IntendedTimes:
 
 
 class Planner:
-    """Makes the plan of a replay from a capture; memory grows by some bytes for each session."""
+    """Makes the plan of a replay from a capture.
+
+    Its memory grows by some bytes for each session, and for each transaction and change in the
+    order that the replay keeps.
+    """
 
     def __init__(
         self,
@@ -231,6 +235,8 @@ class Planner:
                 self._others[self._of_others[action.session]] += 1
         else:
             start = self._times.start(since, action.duration_ns)
+            # An action that is imposed has a later start than its session.
+            self._processes[session.process].sessions.begin(session.place, start)
             record = self._encoder.encode(action, statement, place, start, feed)
             record = self._begun(session, record, statement)
             self._put(session, record)
@@ -296,7 +302,6 @@ class Planner:
     def _put(self, session: _Session, record: Record) -> None:
         """Add a record to its session; write a chunk when there are enough records."""
         self._actions += 1
-        self._processes[session.process].sessions.begin(session.place, record.start_ns)
         self._held += 1
         pending = session.pending
         if self._spec.order == "serial":

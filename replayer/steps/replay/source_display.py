@@ -46,7 +46,7 @@ class SourceSummary(NamedTuple):
 
 
 class SlowedPlan(NamedTuple):
-    """The plan of a statement that got slower, on one server: `side` is here, or in the source."""
+    """The plan of a statement that got slower, on the server `side`: "here" or "in the source"."""
 
     statement: str
     side: str

@@ -189,7 +189,7 @@ def _bring(spec: Spec, context: Context, database: Database) -> Cold:
 def _planned(
     spec: Spec, context: Context, database: Database, capture: ArchiveReader, copy_files: CopyFiles
 ) -> Planner:
-    """Return the plan of the replay, with every action of the capture that is to run.
+    """Return the planner of the replay, after adding every action of the capture that is to run.
 
     `copy_files` has the data for COPY FROM STDIN.  Notes on changes without a certain order are
     recorded.

@@ -170,7 +170,8 @@ class ReplayLoop:
     def _handle(self, client: ReplayClient | None, fd: int) -> None:
         """Handle an event of a descriptor on which no answer to a statement is expected.
 
-        It belongs to an attempt to connect, to an idle connection, or to the order of commits.
+        It belongs to an attempt to connect, to an idle connection, or to the order of commits.  The
+        timer's event only ends the sleep of the loop.
         """
         if client is not None and client.state == CONNECTING:
             self._runner.connect(client)
@@ -182,7 +183,7 @@ class ReplayLoop:
                     self._runner.force(number, OUT_OF_TURN)
 
     def _tell(self) -> None:
-        """Queue a report of the statements that ended since the last report, if there are any."""
+        """Queue a report of what happened since the last report, if anything did."""
         self._next_report = self._clock.seen_ns + _REPORT_NS
         taken = self._statistics.take(self._timetable.behind)
         if taken is not None:

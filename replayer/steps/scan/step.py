@@ -307,8 +307,8 @@ def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
 def _window(scanned: Sequence[_Scanned], rows: int) -> MeasuredWindow:
     """Return the measured time of the longest of the scans; only this time is analysed.
 
-    The time of all together would include dropping the table from memory before each. `rows` is the
-    number of rows in the table.
+    The time of all together would include dropping the table from memory between them.  `rows` is
+    the number of rows in the table.
     """
     longest = max(scanned, key=lambda one: one.seconds)
     return MeasuredWindow(

@@ -107,7 +107,7 @@ def _foreign(window: SessionsWindow, delta: DeviceDelta | None) -> Foreign | Non
 
 
 def _physical_reads(spec: Spec, context: Context, balance: Ledger) -> Reads | None:
-    """Return the rate, size and depth of the sessions' reads; None if not the device served them.
+    """Return the rate, size and depth of the sessions' reads; None if not from the device.
 
     Each read is of one block.  The depth is the number of sessions.
     """
@@ -240,7 +240,7 @@ def _spread(bins: list[float], step: float, began: float, ended: float, amount: 
     if ended <= began:
         bins[min(last, max(0, int(ended / step)))] += amount
         return
-    for number in range(max(0, int(began / step)), min(last, int(ended / step)) + 1):
+    for number in range(min(last, max(0, int(began / step))), min(last, int(ended / step)) + 1):
         end = math.inf if number == last else step * (number + 1)
         inside = min(ended, end) - max(began, step * number)
         bins[number] += amount * max(0.0, inside) / (ended - began)

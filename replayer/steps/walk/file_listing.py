@@ -41,7 +41,8 @@ class FileListing:
 def files_of(spec: Spec, context: Context) -> list[str]:
     """Return the path of every file of the table, or of every file below the key `path`.
 
-    Raises Impossible if there is no file, Skip if a folder cannot be listed.
+    Raises Impossible if there is no file, or if the table was not built.  Raises Skip if a folder
+    cannot be listed, or if the server's files are not on this machine.
     """
     if spec.path is not None:
         files = list(list_files((str(spec.path),), None).sizes)

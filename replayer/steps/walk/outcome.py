@@ -109,8 +109,8 @@ def notes_of(
 def foreign_notes(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
     """Return sentences on the traffic of other programs on the disk while the files were read.
 
-    `delta` is all traffic of the disk in that time.  Returns () if it is None, which means that the
-    disk is not known, and nothing if the other traffic was small.
+    `delta` is all traffic of the disk in that time; None if it is not known.  The result is empty
+    if it is None, or if the traffic of other programs was small.
     """
     if delta is None:
         return ()

@@ -29,8 +29,9 @@ class Spec(StepSpec):
     """`files`: each thread takes whole files, as in MemSQL's script.  `auto`: the same, but if
     there are fewer files than threads, large files are divided into ranges."""
     cold: Temperature = Temperature.COLD
-    """Temperature of the files when the reading begins.  cold: nothing is in memory, the server is
-    stopped; lukewarm: the same, but the server keeps running; hot: every file was read before."""
+    """Temperature of the files when the reading begins.  cold: nothing is in memory, and
+    replayer's own server is stopped; lukewarm: the same, but the server keeps running; hot: every
+    file was read before."""
     table: str = persons.NAME
     """The table whose files are read: any of the database, with its schema unless that is
     replayer's own."""

@@ -412,9 +412,9 @@ class EncryptedPostgresConnection(PostgresConnection):
         self._do(self._pg.send_query_prepared, name, postgres_message.values_of(ending))
 
     def send_prepared(self, place: int, payload: bytes) -> None:
-        """Send the prepared statement with the index `place` by libpq; its values are binary.
+        """Send the prepared statement with the index `place` by libpq.
 
-        `payload` are its packed parameters.
+        `payload` are its packed parameters.  Its parameters and the rows of its answer are binary.
         """
         values = postgres_message.unpack(payload)
         self._do(self._pg.send_query_prepared, b"r%d" % place, values, [1] * len(values), 1)
