@@ -125,10 +125,7 @@ class Ledger(Noun):
 
 
 class Foreign(Noun):
-    """The influence of other programs, CPU quotas and I/O limits on a window.
-
-    Other programs are all except the server and replayer.  A field is None if it was not counted.
-    """
+    """The influence of other programs, CPU quotas and I/O limits on a window; None: not counted."""
 
     cpu_share: float | None = None
     """Share of the time of all processors, from 0 to 1: the busy time less that of the server,

@@ -205,10 +205,7 @@ class ArchiveWriter:
         return action, end
 
     def _look(self) -> None:
-        """Write the rows that began more than 10 s before the newest end, if they are many.
-
-        If the window has too many rows or characters, write at least half of it.
-        """
+        """Write many rows that began 10 s before the newest end; of a full window at least half."""
         self._sort()
         sure = bisect_left(self._window, self._latest - WINDOW_NS, key=itemgetter(0))
         full = len(self._window) > _MOST_ROWS or self._characters > _MOST_CHARACTERS

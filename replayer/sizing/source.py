@@ -317,11 +317,8 @@ class Watch:
                 task.process = here.process if here else 0
 
     def _pace(self) -> None:
-        """Read less often from now on if profiling took more CPU than it may.
-
-        It may take 0.5 % of a core; if rows are ordered more often than once a second, 0.5 %
-        divided by the seconds between two rows.
-        """
+        """Read less often from now on if profiling took more CPU than it may."""
+        # That is 0.5 % of a core, or for rows below a second 0.5 % divided by their seconds.
         cost = self._meter.cost()
         cores, self._costs = cost.since(self._costs).cores, cost
         most = MOST_COST * max(1.0, 1.0 / self._order.every)

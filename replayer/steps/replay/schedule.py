@@ -150,11 +150,7 @@ class _IntendedTimes:
 
 
 class Planner:
-    """Makes the plan of a replay from a capture.
-
-    Its memory grows by some bytes for each session, and for each transaction and change in the
-    order that the replay keeps.
-    """
+    """Makes the plan of a replay; memory grows by bytes for each session and ordered change."""
 
     def __init__(
         self,
@@ -235,7 +231,7 @@ class Planner:
                 self._others[self._of_others[action.session]] += 1
         else:
             start = self._times.start(since, action.duration_ns)
-            # An action that is imposed has a later start than its session.
+            # Not the start of the record: that of an imposed one is later.
             self._processes[session.process].sessions.begin(session.place, start)
             record = self._encoder.encode(action, statement, place, start, feed)
             record = self._begun(session, record, statement)
