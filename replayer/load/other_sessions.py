@@ -68,7 +68,7 @@ class OthersActivity:
         return frozenset(key for key in self.sessions if self.quiet.get(key, 0.0) < seconds)
 
     def counts(self, session: _Session, before: OthersActivity) -> bool:
-        """Return whether these counters include all blocks that a session read until `before.at`.
+        """Return whether the counters have all blocks that another session read until `before.at`.
 
         A server may count the blocks of a session some seconds after it read them.
         """

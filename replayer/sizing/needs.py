@@ -224,10 +224,10 @@ def _held_against(  # noqa: PLR0917 - what is held against what
 
 
 def _measured(need: Need, known: _Known, proof: str, resource: str = "") -> ResourceRow:
-    """Return the row of a need that the load tested, as it used about as much as is required.
+    """Return the row of a need that was tested: the load used about as much as is required.
 
-    The row is that of `resource` in the load's result.  If there is none, the row has the verdict
-    of the load as a whole, and `proof` as its evidence in words.
+    If the load's result has a row for `resource`, it is that row.  Otherwise the row has the
+    verdict of the load as a whole, and `proof` is its evidence in words.
     """
     load, row = known.load, known.loaded.get(resource)
     if row is None or row.multiple is None:

@@ -366,11 +366,11 @@ def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
 
 
 def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str) -> _CameTo:
-    """Return the result of a search in which every trial failed; `failed` are the trials' rows.
+    """Return the result of a search in which every trial failed: the machine does not fit.
 
-    If all trials were at the required rate and the server did too few statements, the multiple is
-    the number that it did, divided by the required number.  `words` is the reason if some trials
-    were at other rates.
+    `failed` are the rows of the trials.  If some of them were at other rates than the required one,
+    the result has the text `words`.  If not, its text is made from the trials, and if the server
+    did too few statements, its multiple is their number divided by the required number.
     """
     required = [row for row in failed if math.isclose(row["multiple"], 1, rel_tol=1e-3)]
     if len(required) < len(failed) or not required:

@@ -53,7 +53,7 @@ class Spec(LoadSpec):
         return self
 
     def lasts(self) -> float:
-        """Return the expected seconds of a short search and of the long run that follows."""
+        """Return the expected seconds of a short search plus those of the long run that follows."""
         return self.search_lasts() + self.hold
 
     def search_lasts(self, done: int = 0) -> float:

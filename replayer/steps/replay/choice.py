@@ -207,7 +207,7 @@ class Choice:
         return not reason
 
     def describe(self, session: LoggedSession) -> None:
-        """Store the description of a session (user, application), before its first action."""
+        """Store the description of a session (user, application): call it before its actions."""
         self._walk.describe(session)
 
     def left_out(self) -> Mapping[str, int]:
