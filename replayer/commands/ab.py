@@ -424,14 +424,14 @@ def _fail_if_worse(trial: Trial, compared: Comparison | None, least: float | Non
     """
     if least is None or compared is None:
         return
+    least = (least or compared.threshold) - math.ulp(1)
     worse = [
-        f"{row.title} by {row.change:.1%}"
+        row.title if row.change is None else f"{row.title} by {row.change:.1%}"
         for row in compared.rows
         if row.leading
         and row.verdict in (MetricVerdict.WORSE, MetricVerdict.DIFFERS)
-        and row.change is not None
-        and row.change > 0
-        and row.change >= max(least, compared.threshold if least == 0 else least) - math.ulp(1)
+        and row.worse
+        and (row.change is None or row.change >= least)
     ]
     if worse:
         where = "" if trial.between_boots else ", within one boot"

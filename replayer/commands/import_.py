@@ -87,6 +87,9 @@ def _read(tool: str, source: ImportSource, label: str) -> ImportResult:
 def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
     if not runs:
         raise Impossible("there was nothing to import in these files")
+    stored = {one.id: one for one in runs}
+    if len(stored) < len(runs):
+        note("some of these files are copies of others: their runs are stored once")
     present = [one.id for one in runs if (where / f"{one.id}.json").exists()]
     if present:
         raise Impossible(f"{present[0]} was imported before: {where / present[0]}.json")
@@ -94,7 +97,7 @@ def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
     from replayer.analysis.advice.leading_metrics import leaders  # noqa: PLC0415
     from replayer.report.documents.summary import with_headline  # noqa: PLC0415 - as above
 
-    for run in runs:
+    for run in stored.values():
         one = with_headline(run.model_copy(update={"leading": leaders(run)}))
         path = store.reserve(where, one)
         if as_json:

@@ -74,17 +74,23 @@ def read(
     gets a sentence with the number of such files, and one with the number of copies.
     """
     found: dict[str, tuple[StoredRun, MeasuredRun]] = {}
-    files, read = set(store.names(where)), []
+    files, read, undated = set(store.names(where)), [], []
     for summary, keys in store.headed(where):
+        if not summary.started:
+            undated.append(summary.path.name)
+            continue
         with contextlib.suppress(ReplayerError, OSError, *MALFORMED):
             one = _measured(summary, keys, fact)
             read.append(summary.path.name)
             found.setdefault(one.id, (summary, one))
     # Runs may begin and be removed meanwhile.
-    damaged = sum((Path(where) / name).exists() for name in files.difference(read))
+    damaged = sum((Path(where) / name).exists() for name in files.difference(read, undated))
     copies = len(read) - len(found)
     if damaged:
         warn(f"{damaged:,} files cannot be read as runs, and are left out: `replayer runs list`")
+    if undated:
+        count = f"{len(undated):,} runs do" if len(undated) > 1 else "1 run does"
+        warn(f"{count} not have the time of the start, as imports of some tools: left out")
     if copies:
         warn(f"{copies:,} files are copies of other runs (the same id), and are left out")
     return sorted(found.values(), key=lambda pair: (pair[1].when, pair[1].id))

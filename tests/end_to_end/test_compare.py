@@ -333,7 +333,10 @@ def test_an_import_is_shown_and_compared(replayer: Replayer, results: Path, tmp_
     source = FIXTURES / "imports" / "pgio" / "runit.out"
     changed = tmp_path / "faster.out"
     changed.write_text(source.read_text().replace(">39", ">49"))
-    out, err = replayer("import", "pgio", source, "--label", "old")
+    copied = tmp_path / "copied.out"
+    copied.write_bytes(source.read_bytes())
+    out, err = replayer("import", "pgio", source, copied, "--label", "old")
+    assert "their runs are stored once" in err
     assert "3 steps" in out
     assert "line 20 cannot be read" in err
     stored = [store.load(path).headline for path in results.glob("*.json")]

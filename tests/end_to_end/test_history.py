@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -123,7 +124,10 @@ def test_files_that_count_for_nothing_are_counted(replayer: Replayer, nightly: N
     """What cannot be read is not silently missing, and a copy of a run is not a second run."""
     folder = nightly(noisy(100.0, 12, 1))
     first = next(folder.iterdir()).read_text()
-    for name, text in (("cut", first[:300]), ("empty", ""), ("one", first), ("two", first)):
+    undated = re.sub(r'"started": "[^"]+"', '"started": ""', first, count=1)
+    for name, text in (
+        ("cut", first[:300]), ("empty", ""), ("one", first), ("two", first), ("undated", undated)
+    ):  # fmt: skip
         (folder / f"20260101-{name}.json").write_text(text)
 
     out, err = replayer("history", "--results", folder)
@@ -131,6 +135,7 @@ def test_files_that_count_for_nothing_are_counted(replayer: Replayer, nightly: N
     assert "12 runs" in out
     assert "2 files cannot be read as runs" in err
     assert "2 files are copies of other runs" in err
+    assert "1 run does not have the time of the start" in err
 
 
 @pytest.mark.parametrize("tags", [("ab",), ("bisect",), ("experiment", "block", "combination")])

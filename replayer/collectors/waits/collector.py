@@ -495,7 +495,7 @@ class _Server:
                 self._asked_ns = self._asking.look().ran_ns
 
     def spent(self) -> float:
-        """Return the CPU seconds so far of the server's thread that answers; 0 if not known."""
+        """Return the CPU seconds of the server's thread for this connection; 0 if not known."""
         if self._asking is not None:
             with contextlib.suppress(OSError, ValueError):
                 ran_ns = self._asking.look().ran_ns

@@ -50,7 +50,7 @@ def check(source: str, context: Context) -> None:
 
 
 def record(context: Context, capture: ArchiveReader, url: URL, source: str) -> None:
-    """Record the table `plans`: the plans of the statements that were slowed most, by server.
+    """Record the table `plans`: the plans, on each server, of the statements that were slowed most.
 
     There are at most ten statements.  `url` is the URL of the database of the replay.  `source` is
     the URL of the captured server, or "" if it is not given.  If a server refuses a plan, the row

@@ -28,7 +28,7 @@ def encode_query(text: str) -> bytes:
 
 
 def encode_failure(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
-    """Return a query that has the effect on the transaction of a statement that failed.
+    """Return a query with the same effect on its transaction as a statement that failed.
 
     `sqlstate` is the error of that statement.  `begins`: it began the transaction.  `ends`: it was
     the end of the transaction.
