@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import shell, signals
+from replayer import journal, shell, signals
 from replayer.analysis.differences import boot_plan
 from replayer.boots import loaders, sequence, state, systemd_unit, teardown, turns
 from replayer.boots.kernels import KernelEntry
@@ -43,9 +43,12 @@ def run_service(system: System) -> None:
     """Do what is due in this boot of the started plan of boots, then restart or end the plan.
 
     If no plan was started, or if it has ended already, the service is removed. Raises Busy if
-    another replayer works on the plan. If the plan's state cannot be trusted, removes the service
-    and raises Impossible.
+    another replayer works on the plan, and ReplayerError if replayer's own folder is not there yet.
+    If the plan's state cannot be trusted, removes the service and raises Impossible.
     """
+    if not journal.place().is_dir():
+        # Its disk may be mounted later: the service is tried again after a failure.
+        raise ReplayerError(f"replayer's own folder {journal.place()} is not there yet")
     try:
         with state.opened() as inner:
             with state.locked(inner):

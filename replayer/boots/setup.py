@@ -14,7 +14,7 @@ from replayer import interpreter, signals, trusted_path
 from replayer.analysis.differences import boot_plan
 from replayer.boots import kernels, loaders, service, state, systemd_unit, teardown
 from replayer.boots.state import BootsState
-from replayer.errors import Impossible, NotFound, ReplayerError
+from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError
 from replayer.machine import machine_facts
 
 if TYPE_CHECKING:
@@ -212,8 +212,23 @@ def start(intended: Intent) -> None:
     system = intended.system
     current = _state(intended)
     with state.opened(make=True) as inner:
+        with state.locked(inner):
+            current = _begun(system, inner, current)
+        if current.phase == "running":
+            service.restart(system, inner, current)
+            return
+    raise ReplayerError(f"the plan could not be started: {current.reason}")
+
+
+def _begun(system: System, inner: trusted_path.Folder, current: BootsState) -> BootsState:
+    """Make the service, save the state and choose the first kernel; return the new state.
+
+    If a signal came meanwhile, everything is given back, and Interrupted is raised.
+    """
+    saved = False
+    try:
         # A signal in between would leave a service without a saved state that explains it.
-        with state.locked(inner), signals.shield():
+        with signals.shield():
             # Another replayer may have started a plan between the first check and the lock.
             permit(system)
             state.begin_log(inner)
@@ -224,12 +239,13 @@ def start(intended: Intent) -> None:
             except OSError:
                 systemd_unit.remove(system)
                 raise
+            saved = True
             state.say(inner, f"the plan {current.plan} is started, by {current.way}")
-            current = _first(system, inner, current)
-        if current.phase == "running":
-            service.restart(system, inner, current)
-            return
-    raise ReplayerError(f"the plan could not be started: {current.reason}")
+            return _first(system, inner, current)
+    except Interrupted as error:
+        if saved:
+            teardown.end(system, inner, state.load(inner), "stopped", str(error))
+        raise
 
 
 def _first(system: System, inner: trusted_path.Folder, current: BootsState) -> BootsState:
@@ -237,6 +253,9 @@ def _first(system: System, inner: trusted_path.Folder, current: BootsState) -> B
         return service.chosen(system, inner, current)
     except ReplayerError as error:
         return teardown.end(system, inner, state.load(inner), "stopped", str(error))
+    except OSError as error:
+        reason = f"replayer's own folder cannot be written: {error.strerror}"
+        return teardown.end(system, inner, state.load(inner), "stopped", reason)
 
 
 def command(system: System) -> tuple[str, ...]:

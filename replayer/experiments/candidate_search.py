@@ -206,6 +206,7 @@ def take_up(search: CandidateSearch, state: SearchState) -> None:
                 known.add(origin(run))
                 state.add(names.index(name), _value(entry.path, state.metric))
                 state.boots.add(str(run.host.get("boot.id")))
+                state.busy += bool(neighbours.spoilt(run))
 
 
 def due(state: SearchState) -> int | None:

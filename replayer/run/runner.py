@@ -186,9 +186,10 @@ def _ready(run: Run, stage: _Stage) -> Run:
     """
     order, server = stage.order, stage.server
     host = machine_facts.read_facts(order.host, stage.storage)
-    if order.resumed is None:
+    if not run.host:
+        # A run that is resumed has none if it was cut off before its server was ready.
         run = run.model_copy(update={"host": host})
-    elif run.host:
+    elif order.resumed is not None:
         resume.refuse_other_host(run, host)
     for spec in order.workload.steps:
         _check(spec, stage.context(run, Sampler(order.host, None)))

@@ -16,6 +16,7 @@ import numpy as np
 from replayer.analysis.profiles import rolling_windows
 from replayer.analysis.profiles.rolling_windows import MINUTE
 from replayer.analysis.profiles.usage import DAY, NAMED
+from replayer.errors import Impossible
 from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
 from replayer.sizing import requirement
 from replayer.sizing.requirement import Need, Requirement
@@ -82,7 +83,15 @@ def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Dem
     """
     alone = {name: _required(one, asked) for name, one in profiles.items()}
     together, notes = _together(profiles)
-    exact = None if together is None else (_required(together, asked), together)
+    exact = None
+    if together is not None:
+        try:
+            exact = (_required(together, asked), together)
+        except Impossible:
+            # Each is known alone: only what they share is too short, or without load.
+            if len(profiles) == 1:
+                raise
+            notes = [*notes, _APART]
     whole = exact is not None and _covers(exact[1], profiles)
     rows = dict(_rows(list(alone.values()), exact[0] if exact else None, whole=whole))
     if exact is not None and not whole:

@@ -247,6 +247,34 @@ def test_stop_takes_the_choice_for_the_next_boot_back(
     assert left(machine) == []
 
 
+def test_ctrl_c_while_a_plan_begins_takes_everything_back(
+    replayer: Replayer, machine: Machine, plan: Path
+) -> None:
+    """The machine restarted into the first kernel with the next restart, and went on by itself."""
+    machine.write("interrupt", "")
+    started = replayer.start("boots", "start", plan, "--yes")
+    _, err = started.communicate()
+
+    assert "stopped by Ctrl-C" in err
+    assert left(machine) == []
+    assert "reboot" not in machine.read("calls")
+
+
+def test_replayers_own_folder_is_waited_for(
+    machine: Machine, boots: Boots, plan: Path, own_home: Path
+) -> None:
+    """Its disk may be mounted after the service was started: the plan goes on then."""
+    boots("start", plan, "--yes")
+    away = own_home.with_name("away")
+    own_home.rename(away)
+    assert "is not there yet" in boots.service(status=1).err
+    assert not own_home.exists()
+    assert machine.unit.exists()
+    away.rename(own_home)
+    boots.unattended()
+    assert machine.read("steps")
+
+
 def test_a_second_start_is_refused(machine: Machine, boots: Boots, plan: Path) -> None:
     """One machine does one plan at a time; the first goes on undisturbed."""
     boots("start", plan, "--yes")

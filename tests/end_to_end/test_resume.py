@@ -196,6 +196,18 @@ def test_what_was_asked_for_is_not_asked_again(replayer: Replayer, interrupted: 
     assert "smoke" in err
 
 
+def test_a_run_that_was_cut_before_it_was_ready_gets_the_facts_of_its_machine(
+    replayer: Replayer, interrupted: Path
+) -> None:
+    """Nothing was measured before, so there is no other machine to be."""
+    run = store.load(interrupted)
+    empty = run.model_copy(update={"steps": (), "host": {}, "control": {}})
+    store.save(interrupted, empty)
+    replayer("run", "--resume", interrupted)
+
+    assert store.load(interrupted).host["boot.id"] == run.host["boot.id"]
+
+
 def test_two_who_take_up_one_run_do_not_both_write_it(
     replayer: Replayer, interrupted: Path
 ) -> None:

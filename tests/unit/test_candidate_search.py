@@ -10,10 +10,17 @@ import pytest
 
 from replayer import shell
 from replayer.errors import Impossible, ReplayerError
-from replayer.experiments import candidate_search
-from replayer.experiments.candidate_search import CommitBuild, SearchCandidate, SearchState
-from replayer.experiments.variant import Variant
-from replayer.model import Better
+from replayer.experiments import candidate_search, neighbours
+from replayer.experiments.candidate_search import (
+    CandidateSearch,
+    CommitBuild,
+    SearchCandidate,
+    SearchState,
+)
+from replayer.experiments.variant import RunOptions, Variant
+from replayer.factors import FactorPlace
+from replayer.model import Better, Run
+from replayer.results import store
 from tests.waiting import wait_until
 
 
@@ -114,6 +121,21 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_runs_that_others_disturbed_are_counted_after_a_resume(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stored: Run
+) -> None:
+    """Of a search among kernels each run is another process's."""
+    variants = [SearchCandidate(name, Variant(name)) for name in ("a", "b")]
+    search = CandidateSearch("s", "smoke", tuple(variants), FactorPlace(), RunOptions(tmp_path))
+    tags = {candidate_search.TAG: "s", candidate_search.CANDIDATE: "a"}
+    store.save(tmp_path / f"{stored.id}.json", stored.model_copy(update={"tags": tags}))
+    monkeypatch.setattr(neighbours, "spoilt", lambda _: "cc1 used 40%")
+    state = candidate_search.begin(search)
+    candidate_search.take_up(search, state)
+
+    assert (len(state.values), state.busy) == (1, 1)
 
 
 @pytest.mark.parametrize("better", [Better.LESS, Better.MORE])

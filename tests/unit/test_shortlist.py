@@ -217,6 +217,42 @@ def test_hours_of_other_days_give_bounds_only(tmp_path: Path) -> None:
     assert any("at most the sum" in note for note in both.notes)
 
 
+@pytest.mark.parametrize("shared", [2.0, 0.0])
+def test_profiles_that_share_too_little_time_give_bounds(shared: float) -> None:
+    """Two minutes are less than a window, and both may be idle in them."""
+    load = np.where(np.arange(120) >= 118, shared, 2.0)
+    one = made(minutes=120, cpu_cores=load, memory_bytes=1.0 * GIB)
+    two = made(start=START + 118 * 60.0, minutes=120, cpu_cores=load[::-1], memory_bytes=1.0 * GIB)
+    both = gathered(one, two, window=300.0)
+
+    assert (both.rows["cpu"].least, both.rows["cpu"].required) == (2.0, 4.0)
+    assert both.exact is None
+
+
+def test_large_requests_of_a_disk_count_as_several(tmp_path: Path) -> None:
+    """Also where its rate is the same at any time: 900 of 1 MB are 13,733 of 64 KiB."""
+    text = "machine,disk,cores,memory,iops,request_size\nm1,d1,8,32G,1000,64k\n"
+    large = made(
+        cpu_cores=2.0, memory_bytes=1.0 * GIB, read_iops=900.0, write_iops=0.0,
+        read_mbps=900.0, write_mbps=0.0,
+    )  # fmt: skip
+    columns = {**large.columns, "read_mbps": large.columns["read_mbps"] / 100}
+    small = ResourceProfile(large.source, large.ends, large.spans, columns)
+    (of_large,), (of_small,) = (ranked(tmp_path, text, one).values() for one in (large, small))
+
+    assert [row.fit for row in of_large.margins if row.resource == "iops"] == [NOT]
+    assert [row.fit for row in of_small.margins if row.resource == "iops"] == [FITS]
+
+
+@pytest.mark.parametrize(
+    ("iops", "mebibytes"), [(1000, 250), (4000, 500), (32_000, 500), (48_000, 750), (64_000, 1000)]
+)
+def test_the_throughput_of_an_io1_volume(iops: int, mebibytes: float) -> None:
+    """As the cloud's guide has it, for requests of 256 KiB."""
+    disk = parse_disk(f"io1:2T,{iops}")
+    assert disk.supplies["mbps"].burst == pytest.approx(mebibytes * 2**20 / 1e6)
+
+
 def test_probes_of_both_compare_cores(tmp_path: Path) -> None:
     """With speeds of both a core counts as what it does: 3 fast ones fit, 6 slow ones do not."""
     shop = day()
