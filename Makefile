@@ -17,12 +17,14 @@ PYTEST := $(BIN)/pytest --durations=30 --durations-min=1
 # that many short ones are left at the end; pytest-xdist would begin with those of the most tests.
 # Three at a time keep two processors busy; a fourth collects all tests and starts servers as well.
 BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Not beside those of another clone either: the folder is locked.
+LOCKED := flock -o /tmp
 # Only these are read for the tests that are alone: to collect all takes longer than they do.
 ALONE  = $(shell grep -lr --include='test_*.py' 'mark.alone' tests)
 
 test: compiled  ## the quick tests: 6 to 8 minutes on two processors
 	$(PYTEST) $(BESIDE) -m "not slow and not quiet and not alone"
-	$(PYTEST) -m "alone and not slow and not quiet" $(ALONE)
+	$(LOCKED) $(PYTEST) -m "alone and not slow and not quiet" $(ALONE)
 
 # Before a thousand processes start of which each would compile it; the tests, too, whose asserts
 # every worker of a fresh clone would rewrite for itself.
@@ -34,7 +36,7 @@ compiled: $(VENV)/.ready-dev
 test-slow: compiled  ## what takes long, with servers of other versions: about an hour
 	$(BIN)/python -m tests.servers
 	$(PYTEST) $(BESIDE) -m "slow and not quiet and not alone"
-	$(PYTEST) -m "slow and alone and not quiet" $(ALONE)
+	$(LOCKED) $(PYTEST) -m "slow and alone and not quiet" $(ALONE)
 
 # Verdicts about this machine under limits: they want it for themselves, as `make bench` does.
 test-quiet: $(VENV)/.ready-dev  ## verdicts under limits, on a machine that does nothing else
