@@ -67,6 +67,8 @@ class Bound(NamedTuple):
     """The folder of a cgroup."""
     holder: int = 0
     """The process that holds the ballast."""
+    before: int = 0
+    """The number of huge pages that were reserved already, and are not of this limit."""
 
 
 def refusal(kind: str, host: Host) -> Advice | None:
@@ -115,7 +117,8 @@ def _difference(taken: Bound, server: "Server", host: Host) -> str:
     if taken.group is not None:
         return _difference_of_group(taken.group, taken.bytes, server)
     if taken.kind == "hugepages":
-        now = (host.number(_HUGE_PAGES) or 0) * host.memory("Hugepagesize")
+        pages = (host.number(_HUGE_PAGES) or 0) - taken.before
+        now = max(0, pages) * host.memory("Hugepagesize")
         what = "held as huge pages"
     else:
         now, what = _locked_bytes(taken.holder), "locked"
@@ -384,7 +387,8 @@ def _huge_pages(host: Host, keep: int) -> Iterator[Bound]:
                 f"asked for {pages:,} huge pages of {size >> 20} MiB, the kernel granted "
                 f"{granted:,}: memory is fragmented, so reboot, or use memory = 'ballast'"
             )
-        yield Bound("hugepages", granted * size, f"{granted:,} huge pages of {size >> 20} MiB")
+        how = f"{granted:,} huge pages of {size >> 20} MiB"
+        yield Bound("hugepages", granted * size, how, before=before)
 
 
 def _give_back_pages(path: Path, before: int, pages: int) -> int:

@@ -220,6 +220,32 @@ def test_mariadbs_status_counts_its_rows(mariadb: Server) -> None:
     assert "performance_schema" in missing["statistics.statements"]
 
 
+def test_a_statement_of_two_schemas_is_counted_as_one(
+    server_pool: ServerPool, mariadbd: Path
+) -> None:
+    """The server has a row of each, with the same digest: one row replaced the other."""
+    counting = {"performance_schema": "ON"}
+    server = server_pool("mariadb", bindir=mariadbd.parent, settings=counting)
+    do(server, "CREATE OR REPLACE DATABASE replayer_other")
+    with contextlib.ExitStack() as opened:
+        here, there = (
+            opened.enter_context(closing(Database(server.engine, server.start()))) for _ in range(2)
+        )
+        there.query("USE replayer_other")
+        for database, many in ((there, 3), (here, 30)):
+            for _ in range(many):
+                database.query("SELECT 'counted' AS word")
+        with window(server) as watched:
+            for database, many in ((there, 5), (here, 2)):
+                for _ in range(many):
+                    database.query("SELECT 'counted' AS word")
+            seen, _ = watched.end()
+    do(server, "DROP DATABASE replayer_other")
+
+    calls = [row["calls"] for row in rows_of(seen, "statements") if "`word`" in row["statement"]]
+    assert calls == [7]
+
+
 def test_a_status_of_mariadb_that_was_flushed_in_the_window_is_no_difference(
     mariadb: Server,
 ) -> None:
