@@ -340,12 +340,19 @@ def _bounds(part: str, kind: Kind, dialect: str) -> Bounds:
         return "begin" if dialect == "postgres" else "restart"
     if kind in ("commit", "rollback") and "to" not in words and words[1:2] != ["prepared"]:
         return "restart" if "chain" in words and "no" not in words else "end"
-    if words[:2] == ["prepare", "transaction"] or (dialect == "mysql" and kind == "ddl"):
+    # In MySQL and MariaDB a temporary table is no reason to commit.
+    commits = dialect == "mysql" and kind == "ddl" and not _of_temporary(words)
+    if words[:2] == ["prepare", "transaction"] or commits:
         return "end"
     switched = _AUTOCOMMIT.match(part) if kind == "set" and dialect == "mysql" else None
     if switched:
         return "manual" if switched[1].lower() in ("0", "off", "false") else "automatic"
     return ""
+
+
+def _of_temporary(words: Sequence[str]) -> bool:
+    """Return whether a statement makes or drops a temporary table; `words` are in lower case."""
+    return words[0] in {"create", "drop"} and "temporary" in words[1:4]
 
 
 def _opens(words: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 The first line of an entry begins with a prefix, as log_line_prefix defines it.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -17,6 +18,8 @@ _SEVERITY, _TIME, _EPOCH, _PROCESS, _SESSION = range(5)
 _USER, _DATABASE, _APPLICATION, _REMOTE, _STATE, _NUMBER, _QUERY_ID = range(5, len(FIELDS))
 
 
+_CODE = re.compile(r"([0-9A-Z]{5}): ")
+"""The SQLSTATE before a message, if log_error_verbosity is verbose."""
 _TOGETHER_NS = 10**9
 """Nanoseconds within which several processes may have written at the same time."""
 
@@ -144,14 +147,18 @@ class Joiner:
             del self._open[draft.key]
         groups, places, parts = draft.groups, self._places, draft.parts
         number, query_id = groups[places[_NUMBER]], groups[places[_QUERY_ID]]
+        message, state = "".join(parts["message"]), groups[places[_STATE]]
+        # Only a verbose server logs a LOCATION, and it does so with every message.
+        if "LOCATION" in parts and (code := _CODE.match(message)):
+            message, state = message[code.end() :], state or code[1]
         self._ready.append(
             LogEntry(
                 draft.time_ns,
                 draft.session,
                 (HOLED if draft.holed else "") + groups[places[_SEVERITY]],
-                "".join(parts["message"]),
+                message,
                 "".join(parts.get("DETAIL", ())),
-                groups[places[_STATE]],
+                state,
                 "".join(parts.get("STATEMENT", ())),
                 "".join(parts.get("CONTEXT", ())),
                 groups[places[_USER]],

@@ -17,7 +17,9 @@ SEVERITIES = ("LOG", "ERROR", "FATAL", "PANIC", "WARNING", "NOTICE", "INFO")
 PARTS = ("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRACE")
 _LEVEL = rf"(?P<severity>{'|'.join(SEVERITIES)}|DEBUG[1-5]?|{'|'.join(PARTS)}):\s{{1,2}}"
 _FIRST = re.compile(rf"(?<![A-Za-z]){_LEVEL}")
-_STATEMENTS = re.compile(r"(?:duration: [\d.]+ ms|statement: |execute |connection )")
+_STATEMENTS = re.compile(
+    r"(?:[0-9A-Z]{5}: )?(?:duration: [\d.]+ ms|statement: |execute |connection )"
+)
 _WORD = re.compile(r"(?<![%\w])[A-Za-z_][\w.-]*(?![\w.=-]| =)")
 _MOST_SAMPLES = 2000
 _ENOUGH = 0.5

@@ -59,6 +59,8 @@ _LOG = re.compile(
 _AGGREGATE = re.compile(r"\d{9,11}(?: \d{1,20}(?:\.\d{1,9})?){5,16}")
 _PERCENTILES = {50: "p50", 95: "p95", 99: "p99", 99.9: "p999"}
 _MOST_SECONDS = 200_000
+_WITH_FAILURES = 9
+"""The number of columns after the sixth of an interval's line that ends with failures."""
 
 
 @dataclass
@@ -79,6 +81,8 @@ class _Log:
     seconds: dict[int, list[float]] = field(default_factory=dict)
     """Seconds since 1970 -> number of transactions, and the sum of their microseconds."""
     failed: int = 0
+    is_complete: bool = True
+    """False if the lines do not have the number of failed transactions."""
     interval: int = 1
     last: int = 0
     """Seconds since 1970 of the last line with an interval's sums; 0 without one."""
@@ -181,7 +185,10 @@ def _logline(log: _Log, line: str) -> bool:
         log.begin, log.end = min(log.begin, end - microseconds / 1e6), max(log.end, end)
         return True
     if _AGGREGATE.fullmatch(line):
-        at, count, total, _, _, longest, *_ = map(number, line.split())
+        at, count, total, _, _, longest, *others = map(number, line.split())
+        # From PostgreSQL 15 on; before, failures are not in these lines.
+        log.is_complete = log.is_complete and len(others) == _WITH_FAILURES
+        log.failed += int(sum(others[-2:])) if len(others) == _WITH_FAILURES else 0
         second = int(at)
         # Not where the log of the next thread begins.
         if log.last and second > log.last:
@@ -217,9 +224,10 @@ def _logged(log: _Log) -> StepResult:
         measured("pgbench.tps", transactions / elapsed, "1/s"),
         measured("pgbench.transactions", transactions, "", Better.NEITHER),
         measured("pgbench.latency.max", log.longest * 1e-6, "s", Better.LESS),
-        measured("pgbench.failed", log.failed, "", Better.LESS),
         *_percentiles(latency),
     ]
+    if log.is_complete:
+        measurements.append(measured("pgbench.failed", log.failed, "", Better.LESS))
     if transactions:
         mean = total / transactions * 1e-6
         measurements.append(measured("pgbench.latency.mean", mean, "s", Better.LESS))

@@ -265,7 +265,7 @@ def test_replayers_own_folder_is_waited_for(
 ) -> None:
     """Its disk may be mounted after the service was started: the plan goes on then."""
     boots("start", plan, "--yes")
-    away = own_home.with_name("away")
+    away = own_home.with_name(f"{own_home.name}-away")
     own_home.rename(away)
     assert "is not there yet" in boots.service(status=1).err
     assert not own_home.exists()

@@ -647,6 +647,27 @@ def test_a_prefix_that_is_given_is_understood(tmp_path: Path, prefix: str, begin
     assert summary.statements == 3
 
 
+def test_a_verbose_server_logs_the_same_statements(tmp_path: Path) -> None:
+    """Each message has its SQLSTATE before it and the place in the source after it."""
+    begin = "2026-05-16 05:11:1{}.000 UTC [101] app@shop "
+    lines = [
+        (0, "LOG:  00000: duration: 0.300 ms  statement: SELECT 1"),
+        (0, "LOCATION:  exec_simple_query, postgres.c:1366"),
+        (1, 'ERROR:  42P01: relation "nope" does not exist at character 15'),
+        (1, "LOCATION:  parserOpenTable, parse_relation.c:1392"),
+        (1, "STATEMENT:  SELECT * FROM nope"),
+        (2, "LOG:  00000: duration: 0.300 ms  execute S_1: SELECT $1"),
+        (2, "DETAIL:  parameters: $1 = '7'"),
+        (2, "LOCATION:  exec_execute_message, postgres.c:2230"),
+    ]
+    text = "".join(f"{begin.format(at)}{line}\n" for at, line in lines)
+
+    _, actions, _ = converted(tmp_path, text)
+
+    found = [(one.text, one.sqlstate) for one in statements(actions)]
+    assert found == [("SELECT 1", ""), ("SELECT * FROM nope", "42P01"), ("SELECT $1", "")]
+
+
 @pytest.mark.parametrize(
     ("template", "coarse"),
     [("%m [%p] ", False), ("%-30m [%p] ", False), ("%n %p ", False), ("%t [%p] ", True)],

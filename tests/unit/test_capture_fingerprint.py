@@ -126,6 +126,9 @@ _MYSQL = [
     ("set autocommit=0", "set", (), "manual"),
     ("SET @@session.autocommit = ON;", "set", (), "automatic"),
     ("drop table t", "ddl", ("t",), "end"),
+    ("create temporary table t (a int)", "ddl", ("t",), ""),
+    ("drop temporary table if exists t", "ddl", ("t",), ""),
+    ("alter table temporary add a int", "ddl", ("temporary",), "end"),
 ]
 # fmt: on
 

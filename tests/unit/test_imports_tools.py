@@ -278,6 +278,23 @@ def test_counts_and_machines_are_those_of_their_own_call(tmp_path: Path) -> None
     assert counted == [9, 9]
 
 
+@pytest.mark.parametrize(
+    ("line", "failed"),
+    [
+        ("1715836310 5178 26171317 177284491527 1136 44462 9 7 0 9 64 75 28 4148 10", [4158]),
+        ("1715836310 5178 26171317 177284491527 1136 44462", []),
+        ("0 199 2241 0 1175850568 995598\n0 200 failed 0 1175850568 998079", [1]),
+    ],
+)
+def test_failures_are_those_that_pgbench_logs(tmp_path: Path, line: str, failed: list[int]) -> None:
+    """Where a line does not have them, none is claimed."""
+    path = tmp_path / "pgbench_log.1"
+    path.write_text(f"{line}\n")
+    (run,) = read("pgbench", path).runs
+    found = [m.value for m in run.steps[0].measurements if m.metric == "pgbench.failed"]
+    assert found == failed
+
+
 def fio(**changed: object) -> dict[str, Any]:
     """Return a report of fio with one job of 10 s, and keys of the report or job changed."""
     side = {"total_ios": 1000, "iops": 100.0, "bw": 800, "bw_bytes": 819200, "runtime": 10000}
