@@ -17,8 +17,8 @@ PYTEST := $(BIN)/pytest --durations=30 --durations-min=1
 # that many short ones are left at the end; pytest-xdist would begin with those of the most tests.
 # Three at a time keep two processors busy; a fourth collects all tests and starts servers as well.
 BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
-# Not beside those of another clone either: the folder is locked.
-LOCKED := flock -o /tmp
+# Not beside those of another clone either: the user's own folder is locked, as no other user can.
+LOCKED := flock -o $(firstword $(wildcard $(HOME)) .)
 # Only these are read for the tests that are alone: to collect all takes longer than they do.
 ALONE  = $(shell grep -lr --include='test_*.py' 'mark.alone' tests)
 

@@ -58,7 +58,10 @@ _SYSTEMCTL = """\
 #!/bin/sh
 echo "$@" >> {root}/calls
 [ -e {root}/refuse ] && [ "$1" = reboot ] && {{ echo "a job is held back" >&2; exit 1; }}
-[ -e {root}/interrupt ] && [ "$1" = daemon-reload ] && rm {root}/interrupt && kill -INT $PPID
+[ "$(cat {root}/interrupt 2>/dev/null)" = "$1" ] && rm {root}/interrupt && {{
+    kill -INT $PPID
+    exit 0
+}}
 [ "$1" = reboot ] && exec {python} -m tests.booted {root}
 exit 0
 """

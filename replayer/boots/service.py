@@ -48,7 +48,10 @@ def run_service(system: System) -> None:
     """
     if not journal.place().is_dir():
         # Its disk may be mounted later: the service is tried again after a failure.
-        raise ReplayerError(f"replayer's own folder {journal.place()} is not there yet")
+        raise ReplayerError(
+            f"replayer's own folder {journal.place()} is not there yet: mount its disk, or end the "
+            f"plan with `replayer boots stop`"
+        )
     try:
         with state.opened() as inner:
             with state.locked(inner):

@@ -211,41 +211,37 @@ def start(intended: Intent) -> None:
     """
     system = intended.system
     current = _state(intended)
+    begun: BootsState | None = None
     with state.opened(make=True) as inner:
-        with state.locked(inner):
-            current = _begun(system, inner, current)
-        if current.phase == "running":
-            service.restart(system, inner, current)
-            return
-    raise ReplayerError(f"the plan could not be started: {current.reason}")
+        try:
+            # A signal in between would leave a service without a saved state that explains it.
+            with state.locked(inner), signals.shield():
+                begun = _begun(system, inner, current)
+            if begun.phase == "running":
+                service.restart(system, inner, begun)
+                return
+        except Interrupted as error:
+            if begun is not None and begun.phase == "running":
+                with state.locked(inner):
+                    teardown.end(system, inner, begun, "stopped", str(error))
+            raise
+    raise ReplayerError(f"the plan could not be started: {begun.reason}")
 
 
 def _begun(system: System, inner: trusted_path.Folder, current: BootsState) -> BootsState:
-    """Make the service, save the state and choose the first kernel; return the new state.
-
-    If a signal came meanwhile, everything is given back, and Interrupted is raised.
-    """
-    saved = False
+    """Make the service, save the state and choose the first kernel; return the new state."""
+    # Another replayer may have started a plan between the first check and the lock.
+    permit(system)
+    state.begin_log(inner)
+    words = (*current.command, "boots", "continue")
+    systemd_unit.install(system, current.plan, words, current.mounts)
     try:
-        # A signal in between would leave a service without a saved state that explains it.
-        with signals.shield():
-            # Another replayer may have started a plan between the first check and the lock.
-            permit(system)
-            state.begin_log(inner)
-            words = (*current.command, "boots", "continue")
-            systemd_unit.install(system, current.plan, words, current.mounts)
-            try:
-                state.save(inner, current)
-            except OSError:
-                systemd_unit.remove(system)
-                raise
-            saved = True
-            state.say(inner, f"the plan {current.plan} is started, by {current.way}")
-            return _first(system, inner, current)
-    except Interrupted as error:
-        if saved:
-            teardown.end(system, inner, state.load(inner), "stopped", str(error))
+        state.save(inner, current)
+    except OSError:
+        systemd_unit.remove(system)
         raise
+    state.say(inner, f"the plan {current.plan} is started, by {current.way}")
+    return _first(system, inner, current)
 
 
 def _first(system: System, inner: trusted_path.Folder, current: BootsState) -> BootsState:

@@ -352,7 +352,8 @@ def _bounds(part: str, kind: Kind, dialect: str) -> Bounds:
 
 def _of_temporary(words: Sequence[str]) -> bool:
     """Return whether a statement makes or drops a temporary table; `words` are in lower case."""
-    return words[0] in {"create", "drop"} and "temporary" in words[1:4]
+    made = words[1:4] == ["or", "replace", "temporary"] or words[1:2] == ["temporary"]
+    return made and words[0] in {"create", "drop"}
 
 
 def _opens(words: Sequence[str]) -> bool:

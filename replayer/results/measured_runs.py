@@ -89,8 +89,7 @@ def read(
     if damaged:
         warn(f"{damaged:,} files cannot be read as runs, and are left out: `replayer runs list`")
     if undated:
-        count = f"{len(undated):,} runs do" if len(undated) > 1 else "1 run does"
-        warn(f"{count} not have the time of the start, as imports of some tools: left out")
+        warn(f"{len(undated):,} imported runs without the time of their start are left out")
     if copies:
         warn(f"{copies:,} files are copies of other runs (the same id), and are left out")
     return sorted(found.values(), key=lambda pair: (pair[1].when, pair[1].id))

@@ -91,7 +91,7 @@ def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Dem
             # Each is known alone: only what they share is too short, or without load.
             if len(profiles) == 1:
                 raise
-            notes = [*notes, _APART]
+            notes = [*notes, _LITTLE]
     whole = exact is not None and _covers(exact[1], profiles)
     rows = dict(_rows(list(alone.values()), exact[0] if exact else None, whole=whole))
     if exact is not None and not whole:
@@ -114,10 +114,9 @@ _BOUNDS = (
 )
 
 
-_APART = (
-    "the profiles were not made at the same time, and are shorter than a day: a need is at least "
-    "the largest of their busiest minutes, and at most the sum of them"
-)
+_BETWEEN = "a need is at least the largest of their busiest minutes, and at most the sum of them"
+_APART = f"the profiles were not made at the same time, and are shorter than a day: {_BETWEEN}"
+_LITTLE = f"the profiles share too little time, or were idle in it: {_BETWEEN}"
 
 
 def _required(profile: ResourceProfile, asked: DemandOptions) -> Requirement:

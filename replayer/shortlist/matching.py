@@ -13,11 +13,9 @@ from typing import Literal, NamedTuple
 
 from replayer.load.cpu_burn import CPU_METRIC, MEMORY_METRIC
 from replayer.model import Noun
-from replayer.results.profile import ResourceProfile
 from replayer.shortlist.demands import ESSENTIAL, Demand, Demands
 from replayer.shortlist.offers import Catalogue, DiskOffer, MachineOffer, Supply
 from replayer.sizing import target
-from replayer.sizing.requirement import Requirement
 from replayer.sizing.target import Fit, Limit
 from replayer.units import show, three
 
@@ -212,12 +210,10 @@ def _judged(demand: Demand, supply: Supply, of: str, pair: _Pair) -> Margin:
     """
     if demand.name == "cpu" and pair.speed is not None:
         supply = _times(supply, pair.speed)
+    demand = _counted(demand, pair)
     made = _margin(demand, Fit.UNCLEAR, "").model_copy(update={"here": supply.burst, "of": of})
     if supply.bursts:
         return _of_credits(made, demand, supply, pair)
-    if _request_bytes(demand, pair) is not None and pair.demands.exact is not None:
-        limit = Limit(resource=demand.name, baseline=supply.burst, burst=supply.burst, credits=0.0)
-        return _of_limit(made, limit, pair.demands.exact, _request_bytes(demand, pair))
     fit, multiple = _sides(demand, supply.burst)
     needed, here = show(demand.required, demand.unit), show(supply.burst, demand.unit)
     words = f"{needed} of {here}, {three(multiple)} times"
@@ -241,19 +237,22 @@ def _sides(demand: Demand, here: float) -> tuple[Fit, float]:
     return (Fit.DOES_NOT_FIT if here < demand.least else fit), here / demand.required
 
 
-def _request_bytes(demand: Demand, pair: _Pair) -> int | None:
-    """Return the bytes from which a disk counts a request as several; None for other resources."""
-    return pair.disk.request_bytes if demand.name == "iops" and pair.disk is not None else None
+def _counted(demand: Demand, pair: _Pair) -> Demand:
+    """Return the demand for requests with large ones counted as several, as the disk counts them.
 
-
-def _of_limit(
-    made: Margin, limit: Limit, exact: tuple[Requirement, ResourceProfile], size: int | None
-) -> Margin:
-    verdict = target.judge_limit(limit, *exact, size)
-    return made.model_copy(
-        update={"fit": verdict.fit, "multiple": verdict.multiple, "words": verdict.words,
-                "limit": limit}
-    )  # fmt: skip
+    Other demands, and those for a disk that does not, are returned as they are.
+    """
+    size = pair.disk.request_bytes if demand.name == "iops" and pair.disk is not None else None
+    if size is None:
+        return demand
+    if pair.demands.exact is not None:
+        times = target.requests_counted(pair.demands.exact[1], size)
+        return demand._replace(required=demand.required * times, least=demand.least * times)
+    bytes_ = pair.demands.rows.get("mbps")
+    if bytes_ is None:
+        return demand
+    required, least = (1e6 * rate / size for rate in (bytes_.required, bytes_.least))
+    return demand._replace(required=max(demand.required, required), least=max(demand.least, least))
 
 
 def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Margin:
@@ -277,7 +276,12 @@ def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Ma
         resource=demand.name, baseline=base, burst=supply.burst, credits=supply.credits or 0.0
     )
     if supply.credits is not None and exact is not None:
-        return _of_limit(made, limit, exact, _request_bytes(demand, pair))
+        size = pair.disk.request_bytes if pair.disk is not None else None
+        verdict = target.judge_limit(limit, *exact, size if demand.name == "iops" else None)
+        return made.model_copy(
+            update={"fit": verdict.fit, "multiple": verdict.multiple, "words": verdict.words,
+                    "limit": limit}
+        )  # fmt: skip
     if base >= demand.required:
         words = f"{needed} of {show(base, demand.unit)}"
         return made.model_copy(

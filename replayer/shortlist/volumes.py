@@ -77,7 +77,7 @@ def _ordered(kind: str, iops: float, mib: float | None) -> Mapping[str, Supply]:
     `mib` is the ordered throughput.  If it is None, that of io1 and io2 follows from the IOPS, and
     gp3 has its basic one.
     """
-    # An io1 volume has 500 MiB/s from 2,000 IOPS on, and 16 KiB for each of more than 32,000.
+    # An io1 volume has at most 500 MiB/s up to 32,000 IOPS, and above 16 KiB for each operation.
     by_operations = {
         "io1": min(1000.0, max(min(500.0, iops / 4), iops / 64)),
         "io2": min(4000.0, iops * 0.256),

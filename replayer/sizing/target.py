@@ -349,6 +349,14 @@ def _spent(profile: ResourceProfile, name: str, request_size: int | None) -> _Sp
     return _Spent(demand=demand, seconds=rows.lengths, ends=rows.ends, times=max(1.0, times))
 
 
+def requests_counted(profile: ResourceProfile, request_size: int) -> float:
+    """Return how many requests a disk counts in the busiest minute for each real one; 1 or more.
+
+    The disk counts a request of more than `request_size` bytes as several.
+    """
+    return _spent(profile, "iops", request_size).times
+
+
 def _short(profile: ResourceProfile) -> bool:
     """Return whether a profile is shorter than a day: a whole day may spend more credits."""
     return profile.whole_seconds < 0.95 * usage.DAY

@@ -277,11 +277,14 @@ def _programs(before: AccountMark, after: AccountMark, share: float) -> tuple[st
     """
     seconds = (after.clock - before.clock) * after.processors
     used: dict[str, float] = {}
+    # A process keeps its time when it runs another program; a number that is given again has less.
+    earlier = {pid: cpu for (pid, _), cpu in before.others.items()}
     for (pid, name), now in after.others.items():
-        spent = (now - before.others.get((pid, name), 0.0)) / seconds
-        used[name] = used.get(name, 0.0) + spent
+        begun = earlier.get(pid, 0.0)
+        used[name] = used.get(name, 0.0) + (now - begun if now >= begun else now) / seconds
     largest = sorted(used.items(), key=lambda item: -item[1])[:_MOST_NAMES]
-    named = [f"{name} {part:.0%}" for name, part in largest if part > _NAMED * share]
+    # The kernel counts the time of processes finer than that of processors: a part may be larger.
+    named = [f"{name} {min(part, share):.0%}" for name, part in largest if part > _NAMED * share]
     ended = share - sum(used.values())
     if ended > share / 2:
         named.append(f"programs that have ended {ended:.0%}")

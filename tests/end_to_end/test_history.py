@@ -135,7 +135,7 @@ def test_files_that_count_for_nothing_are_counted(replayer: Replayer, nightly: N
     assert "12 runs" in out
     assert "2 files cannot be read as runs" in err
     assert "2 files are copies of other runs" in err
-    assert "1 run does not have the time of the start" in err
+    assert "1 imported runs without the time of their start are left out" in err
 
 
 @pytest.mark.parametrize("tags", [("ab",), ("bisect",), ("experiment", "block", "combination")])

@@ -128,7 +128,8 @@ _MYSQL = [
     ("drop table t", "ddl", ("t",), "end"),
     ("create temporary table t (a int)", "ddl", ("t",), ""),
     ("drop temporary table if exists t", "ddl", ("t",), ""),
-    ("alter table temporary add a int", "ddl", ("temporary",), "end"),
+    ("create or replace temporary table t (a int)", "ddl", ("t",), ""),
+    ("create table temporary (a int)", "ddl", ("temporary",), "end"),
 ]
 # fmt: on
 

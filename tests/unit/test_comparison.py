@@ -13,7 +13,7 @@ from replayer.analysis.differences.comparison import LIKELY, Comparison, MetricV
 from replayer.analysis.differences.environment import Sort
 from replayer.analysis.differences.samples import Side, Unit
 from replayer.errors import Impossible
-from replayer.model import Better, EngineFacts, Measurement, Run, Status
+from replayer.model import Better, EngineFacts, Measurement, Run, Status, StepResult
 from replayer.report.documents.verdict_words import verdict
 from tests.fixture_types import RunOf
 from tests.known import known
@@ -110,32 +110,26 @@ def test_one_leading_metric_is_told_by_six_boots_among_31(boots: Callable[..., l
     assert apart(compared) == {"sessions.m0"}
 
 
+def saying(says: Sequence[str], side: Side) -> Side:
+    """Return a side whose metrics repeat those of these names, in their order."""
+
+    def repeated(step: StepResult) -> StepResult:
+        pairs = zip(step.measurements, says, strict=True)
+        made = tuple(one.model_copy(update={"says": said}) for one, said in pairs)
+        return altered(step, measurements=made)
+
+    return Side(
+        side.name,
+        tuple(altered(run, steps=tuple(map(repeated, run.steps))) for run in side.runs),
+    )
+
+
 def test_metrics_that_repeat_another_count_once(boots: Callable[..., list[Side]]) -> None:
     """Those that say what another says have its verdict, and no part in the family."""
     values = np.exp(np.random.default_rng(3).normal(0, 0.05, (8, 12)))
     values[:, [letter == "B" for letter in ABBA]] *= 0.5
-    sides = [
-        Side(
-            side.name,
-            tuple(
-                altered(
-                    run,
-                    steps=tuple(
-                        altered(
-                            step,
-                            measurements=tuple(
-                                m.model_copy(update={"says": "sessions.m0"} if n else {})
-                                for n, m in enumerate(step.measurements)
-                            ),
-                        )
-                        for step in run.steps
-                    ),
-                )
-                for run in side.runs
-            ),
-        )
-        for side in boots(ABBA, values)
-    ]
+    says = ("", *["sessions.m0"] * 7)
+    sides = [saying(says, side) for side in boots(ABBA, values)]
     compared = compare(*sides)
 
     assert compared.family == 1
@@ -149,28 +143,7 @@ def test_metrics_that_repeat_each_other_in_a_chain_are_compared(
     """No step has such, but a result that was edited may."""
     values = np.exp(np.random.default_rng(3).normal(0, 0.05, (3, 12)))
     says = ("", "sessions.m0", "sessions.m1")
-    sides = [
-        Side(
-            side.name,
-            tuple(
-                altered(
-                    run,
-                    steps=tuple(
-                        altered(
-                            step,
-                            measurements=tuple(
-                                m.model_copy(update={"says": said})
-                                for m, said in zip(step.measurements, says, strict=True)
-                            ),
-                        )
-                        for step in run.steps
-                    ),
-                )
-                for run in side.runs
-            ),
-        )
-        for side in boots(ABBA, values)
-    ]
+    sides = [saying(says, side) for side in boots(ABBA, values)]
 
     assert len(compare(*sides).rows) == 3
 

@@ -27,12 +27,23 @@ def test_programs_are_named_that_used_most() -> None:
     assert named(6.4, first, {**last, (1, "make"): 6.0}) == ("cc1 30%", "make 5%")
 
 
+def test_no_program_is_said_to_have_used_more_than_all() -> None:
+    """The processors' time is counted in ticks, a process's in nanoseconds."""
+    assert named(4.0, {}, {(1, "cp"): 4.6}) == ("cp 20%",)
+
+
 def test_programs_that_have_ended_are_named_if_they_used_most() -> None:
     """No living program gets their time, and one that used nearly nothing is no cause."""
     idle = {(1, "cron"): 1.0}
     assert named(2.6, idle, {(1, "cron"): 1.01}) == ("programs that have ended 13%",)
     assert named(2.0, {}, {(1, "cc1"): 0.9}) == ("cc1 4%", "programs that have ended 6%")
     assert named(2.0, {}, {(1, "cc1"): 1.1}) == ("cc1 6%",)
+
+
+def test_a_process_that_runs_another_program_has_only_its_time_in_the_window() -> None:
+    """Its time before is not that of the new program; a process number may be given again."""
+    assert named(2.0, {(1, "sh"): 50.0}, {(1, "cc1"): 52.0}) == ("cc1 10%",)
+    assert named(2.0, {(1, "sh"): 50.0}, {(1, "cc1"): 2.0}) == ("cc1 10%",)
 
 
 def test_none_is_named_where_nothing_is_known() -> None:

@@ -233,15 +233,26 @@ def test_a_clock_that_was_set_is_seen_and_one_that_was_read_slowly_is_not(
     assert step_between(first, last) == pytest.approx(step)
 
 
+def progress(
+    end: float, reads: int, *slices: tuple[float, float, int]
+) -> Sequence[tuple[int, float]]:
+    """Return the series of a window from second 100 to `end`, in steps of a second.
+
+    The server counted `reads`.  `slices` are (begin, end, reads) of one session's work.
+    """
+    result = SessionResult(1, "pgio1", 255, 8)
+    for began, ended, read in slices:
+        result.add(slice_of(began=began, ended=ended, reads=read))
+    window = sessions_window.SessionsWindow(
+        ServerCounters(100.0, 0, 1000), ServerCounters(end, 0, 1000 + reads), 7, 10**9,
+        results=[result],
+    )  # fmt: skip
+    return sessions_outcome._progress(window, "reads", 1.0)
+
+
 def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters() -> None:
     """Counters move when slices end; the series shows when the work was done, all of it."""
-    result = SessionResult(1, "pgio1", 255, 8)
-    result.add(slice_of(began=100.5, ended=102.5, reads=200))
-    result.add(slice_of(began=102.5, ended=103.0, reads=50))
-    window = sessions_window.SessionsWindow(
-        ServerCounters(100.0, 0, 1000), ServerCounters(103.1, 0, 1500), 7, 10**9, results=[result]
-    )
-    points = sessions_outcome._progress(window, "reads", 1.0)
+    points = progress(103.1, 500, (100.5, 102.5, 200), (102.5, 103.0, 50))
 
     assert [clock for clock, _ in points] == [10**9, 2 * 10**9, 3 * 10**9, 4 * 10**9, 4_100_000_000]
     assert [total for _, total in points] == pytest.approx([0, 100, 300, 500, 500])
@@ -249,13 +260,7 @@ def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters() -> N
 
 def test_a_slice_after_the_last_bin_counts_in_it() -> None:
     """So it is if the server's clock was set meanwhile."""
-    result = SessionResult(1, "pgio1", 255, 8)
-    result.add(slice_of(began=100.0, ended=101.0, reads=100))
-    result.add(slice_of(began=109.0, ended=110.0, reads=300))
-    window = sessions_window.SessionsWindow(
-        ServerCounters(100.0, 0, 1000), ServerCounters(102.0, 0, 1400), 7, 10**9, results=[result]
-    )
-    points = sessions_outcome._progress(window, "reads", 1.0)
+    points = progress(102.0, 400, (100.0, 101.0, 100), (109.0, 110.0, 300))
 
     assert [total for _, total in points] == pytest.approx([0, 100, 400])
 

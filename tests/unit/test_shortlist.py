@@ -227,6 +227,7 @@ def test_profiles_that_share_too_little_time_give_bounds(shared: float) -> None:
 
     assert (both.rows["cpu"].least, both.rows["cpu"].required) == (2.0, 4.0)
     assert both.exact is None
+    assert any("share too little time" in note for note in both.notes)
 
 
 def test_large_requests_of_a_disk_count_as_several(tmp_path: Path) -> None:

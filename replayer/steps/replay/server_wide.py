@@ -54,12 +54,13 @@ _COMPOUND = re.compile(
     rf"{_BEGIN}(?:\w+ ?: ?)?(?:begin not atomic|if|case|loop|while|repeat|for)\b"
 )
 """Statements of MariaDB that have other statements in them, outside of stored programs."""
-_IN_COMPOUND = re.compile(rf"(?:;|\b(?:atomic|begin|then|else|do|loop|repeat)\b) ?(?:{_MYSQL})\b")
-_TEXT = re.compile(
-    rf"(?:{_BEGIN}|\b(?:atomic|begin|then|else|do|loop|repeat) )"
-    r"(?:prepare [^ ;]+ from|execute immediate)\b"
-)
+_INNER = r"\b(?:atomic|begin|then|else|do|loop|repeat) "
+"""The words before a statement in a compound statement."""
+_IN_COMPOUND = re.compile(rf"(?:; ?|{_INNER})(?:{_MYSQL})\b")
+_TEXT = re.compile(rf"(?:{_BEGIN}|{_INNER})(?:prepare [^ ;]+ from|execute immediate)\b")
 """Begin of a statement of MySQL that executes a text."""
+_ESCAPED = re.compile(r"\\([nrt])|\\(.)|(['\"])\3", re.DOTALL)
+"""A character that is escaped in a string of MySQL: white space, another one, or a quote."""
 _IN_CODE = re.compile(rf"\b(?:{_POSTGRES})")
 _DEEPEST = 100
 _DO = re.compile(r"[\s(]*do\b")
@@ -108,11 +109,16 @@ def _acts_in_mysql(low: str) -> bool:
         return True
     if _COMPOUND.search(form) and _IN_COMPOUND.search(form):
         return True
-    return bool(_TEXT.search(form)) and any(
-        acts_beyond_database(found["string"][1:-1], "mysql")
-        for found in fingerprint.SCAN["mysql"].finditer(low)
-        if found["string"]
-    )
+    if not _TEXT.search(form):
+        return False
+    found = (match["string"] for match in fingerprint.SCAN["mysql"].finditer(low))
+    texts = [_ESCAPED.sub(_meant, text[1:-1]) for text in found if text]
+    # Strings that stand next to each other are one.
+    return any(acts_beyond_database(text, "mysql") for text in {*texts, "".join(texts)})
+
+
+def _meant(escaped: re.Match[str]) -> str:
+    return " " if escaped[1] else escaped[2] or escaped[3]
 
 
 def _without_comments(text: str) -> str:
