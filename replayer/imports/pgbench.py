@@ -1,5 +1,6 @@
 """pgbench: reports with their progress lines, and logs (-l, also aggregated)."""
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -59,8 +60,8 @@ _LOG = re.compile(
 _AGGREGATE = re.compile(r"\d{9,11}(?: \d{1,20}(?:\.\d{1,9})?){5,16}")
 _PERCENTILES = {50: "p50", 95: "p95", 99: "p99", 99.9: "p999"}
 _MOST_SECONDS = 200_000
-_WITH_FAILURES = 9
-"""The number of columns after the sixth of an interval's line that ends with failures."""
+_WITH_FAILURES = 15
+"""The number of columns of an interval's line that ends with its two numbers of failures."""
 
 
 @dataclass
@@ -128,13 +129,25 @@ def _scan(source: ImportSource) -> tuple[list[_Report], _Log]:
     reports, log = [_Report()], _Log()
     for at, raw in source.lines():
         line = raw.strip()
-        if line[:1].isdigit() and _logline(log, line):
-            continue
-        if progress := _PROGRESS.fullmatch(line):
-            _begun(reports, "tps").rows.append(_progress(progress))
-        elif not (_value(reports, line) or _option(reports, line) or _OTHER.match(line)):
-            source.unread.line(at, line)
+        # A number may be larger than any that a machine has.
+        with contextlib.suppress(ValueError):
+            if _is_taken(reports, log, line):
+                continue
+        source.unread.line(at, line)
     return reports, log
+
+
+def _is_taken(reports: list[_Report], log: _Log, line: str) -> bool:
+    """Add a line to the last report or to the log; return whether it is known.
+
+    Raises ValueError for a number that is too large.
+    """
+    if line[:1].isdigit() and _logline(log, line):
+        return True
+    if progress := _PROGRESS.fullmatch(line):
+        _begun(reports, "tps").rows.append(_progress(progress))
+        return True
+    return bool(_value(reports, line) or _option(reports, line) or _OTHER.match(line))
 
 
 def _begun(reports: list[_Report], metric: str) -> _Report:
@@ -185,10 +198,12 @@ def _logline(log: _Log, line: str) -> bool:
         log.begin, log.end = min(log.begin, end - microseconds / 1e6), max(log.end, end)
         return True
     if _AGGREGATE.fullmatch(line):
-        at, count, total, _, _, longest, *others = map(number, line.split())
+        parts = line.split()
+        at, count, total, longest = (number(parts[place]) for place in (0, 1, 2, 5))
         # From PostgreSQL 15 on; before, failures are not in these lines.
-        log.is_complete = log.is_complete and len(others) == _WITH_FAILURES
-        log.failed += int(sum(others[-2:])) if len(others) == _WITH_FAILURES else 0
+        failures = parts[-2:] if len(parts) == _WITH_FAILURES else []
+        log.failed += int(sum(map(number, failures)))
+        log.is_complete = log.is_complete and bool(failures)
         second = int(at)
         # Not where the log of the next thread begins.
         if log.last and second > log.last:

@@ -295,6 +295,18 @@ def test_failures_are_those_that_pgbench_logs(tmp_path: Path, line: str, failed:
     assert found == failed
 
 
+def test_a_line_of_pgbench_with_a_number_too_large_is_left_out(tmp_path: Path) -> None:
+    """A sum of squares, which is not needed, may have any size."""
+    path = tmp_path / "pgbench_log.1"
+    large = "9" * 20
+    line = f"1715836310 5178 26171317 {large} 1136 44462 9 7 0 9 64 75 28 {{}} 10\n"
+    path.write_text(line.format(7) + line.format(large))
+    sheaf = read("pgbench", path)
+    (run,) = sheaf.runs
+    assert {m.metric: m.value for m in run.steps[0].measurements}["pgbench.failed"] == 17
+    assert any("line 2" in sentence for sentence in sheaf.unread)
+
+
 def fio(**changed: object) -> dict[str, Any]:
     """Return a report of fio with one job of 10 s, and keys of the report or job changed."""
     side = {"total_ios": 1000, "iops": 100.0, "bw": 800, "bw_bytes": 819200, "runtime": 10000}
