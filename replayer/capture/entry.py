@@ -94,6 +94,12 @@ class ReadCounts:
         """Add `count` to the number of things that are not replayed for this reason."""
         self.skipped[reason] += count
 
+    def unskip(self, reason: str, count: int) -> None:
+        """Subtract `count` from the number of things that are not replayed for this reason."""
+        self.skipped[reason] -= count
+        if not self.skipped[reason]:
+            del self.skipped[reason]
+
     def hurt(self, sentence: str) -> None:
         """Count a damaged place in the log; keep the `sentence` about it if it is an early one."""
         self.damaged += 1

@@ -111,9 +111,19 @@ _COPY_OUT = re.compile(r"\bto (?:stdout|program|'\?')", re.IGNORECASE)
 _COPIED_QUERY = re.compile(r"\s*copy ?\((.*)\) ?to\b", re.IGNORECASE)
 """COPY of a query's rows, which may be those that an INSERT, UPDATE or DELETE returns."""
 _AUTOCOMMIT = re.compile(
-    r"\s*set\s+(?:@@|session\s+|local\s+)*(?:session\.)?autocommit\s*(?::=|=)\s*(\w+)\s*;?\s*\Z",
+    r"(?:\s*set\s|.*,)\s*(?:@@|session\s+|local\s+)*(?:session\.|local\.)?autocommit\s*:?=\s*(\w+)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A SET in its cheap form, also of several variables."""
+_COMMITTING = re.compile(
+    r"\s*(?:lock tables?\b|(?:analyze|check|optimize|repair) (?:\w+ )?tables?\b|flush |reset )",
     re.IGNORECASE,
 )
+"""Statements of administration before which MySQL and MariaDB commit."""
+_SWITCHED = re.compile(r"\bautocommit\s*:?=\s*(?:/\*.*?\*/\s*)*(\d+)", re.IGNORECASE | re.DOTALL)
+_LONGEST_SET = 1000
+"""Longer texts, in characters, are not searched for a SET of autocommit."""
+_CLEARED = re.compile(r"(\bautocommit ?:?= ?)0", re.IGNORECASE)
 
 # sqlglot logs each statement that it cannot read; the cheap form is good enough for those.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
@@ -188,8 +198,10 @@ def cheap_form(text: str, dialect: str) -> str:
     `dialect` is "postgres" or "mysql".  Comments are left out, each run of white space becomes one
     space, and each parameter of PostgreSQL becomes $1.
     """
-    if dialect == "mysql" and _AUTOCOMMIT.match(text):
-        return " ".join(text.split()).rstrip("; ")
+    switched = None
+    if dialect == "mysql" and len(text) <= _LONGEST_SET:
+        # The one number that decides where transactions end is kept.
+        switched = _SWITCHED.search(text)
     if _hard(text, dialect):
         text = SCAN[dialect].sub(_replaced, text)
     else:
@@ -201,6 +213,8 @@ def cheap_form(text: str, dialect: str) -> str:
     if dialect == "mysql" and "'?'" in text:
         text = _INTRODUCED.sub("'?'", text)
     text = " ".join(text.split())
+    if switched and text[:4].lower() == "set ":
+        text = _CLEARED.sub(rf"\g<1>{switched[1]}", text, count=1)
     if "," in text:
         text = _LIST.sub(r"\1", text)
         if "), (" in text or "),(" in text:
@@ -341,7 +355,9 @@ def _bounds(part: str, kind: Kind, dialect: str) -> Bounds:
     if kind in ("commit", "rollback") and "to" not in words and words[1:2] != ["prepared"]:
         return "restart" if "chain" in words and "no" not in words else "end"
     # In MySQL and MariaDB a temporary table is no reason to commit.
-    commits = dialect == "mysql" and kind == "ddl" and not _of_temporary(words)
+    commits = dialect == "mysql" and (
+        (kind == "ddl" and not _of_temporary(words)) or _COMMITTING.match(part) is not None
+    )
     if words[:2] == ["prepare", "transaction"] or commits:
         return "end"
     switched = _AUTOCOMMIT.match(part) if kind == "set" and dialect == "mysql" else None

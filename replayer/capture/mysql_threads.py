@@ -23,6 +23,7 @@ REPLICATION = "replication connections"
 THROTTLED = "statements that the server left out of its log"
 NO_TIME = "statements before the first time that the log has"
 EXECUTED = "executions of prepared statements of which the log has no text"
+INSIDE = "statements inside of stored routines whose CALL is not in the log"
 NO_SESSION = "statements of which the log does not say whose they are"
 
 LOCAL = (

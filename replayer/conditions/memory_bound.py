@@ -42,6 +42,8 @@ Its value is a sentence on that."""
 _GROUP = re.compile(r"replayer-\d+-[0-9a-f]+")
 _LIMITS_OF_1 = {"memory": "memory.limit_in_bytes", "cpu": "cpu.cfs_quota_us"}
 """Controller -> a file that only its cgroups of version 1 have."""
+_LIMITS_OF_2 = ("cpu.max", "cpuset.cpus", "io.max", "memory.high", "memory.max")
+"""Files of a cgroup of version 2 that are empty or begin with "max" if there is no limit."""
 _LIMIT_FILES = ("memory.limit_in_bytes", "memory.max")
 """The limit's file in a cgroup of version 1, and of version 2."""
 _PEAK_FILES = ("memory.max_usage_in_bytes", "memory.peak")
@@ -218,13 +220,17 @@ class GroupTree(NamedTuple):
     version: int
     parent: str
     home: str
+    lost: str = ""
+    """The file of a limit that holds for `home`, but not in a new cgroup in `parent`; "" if none.
+
+    In version 2, a cgroup with processes has none in it, so that `parent` is above `home`."""
 
 
 def tree(host: Host, controller: str = "memory") -> GroupTree | str:
     """Return the folder in which this process may make a cgroup with the given controller.
 
-    Of several such folders, it is the one nearest to the top of the tree.  Returns the reason as a
-    text if no cgroup can be made.
+    Of several such folders, it is the nearest one, so that the limits of the others still hold.
+    Returns the reason as a text if no cgroup can be made.
     """
     folders = list(host.cgroups(controller))
     trees = [folder for folder in folders if host.exists(f"{folder}/{_LIMITS_OF_1[controller]}")]
@@ -239,12 +245,30 @@ def tree(host: Host, controller: str = "memory") -> GroupTree | str:
     if not trees:
         return f"there is no cgroup of the {controller} controller to make one in"
     refused = ""
-    for folder in reversed(trees):
+    for folder in trees:
         refused = host.cannot_write(f"{folder}/cgroup.procs")
         if not refused and os.access(host.path(folder), os.W_OK):
             mine = [own for own in folders if host.exists(f"{own}/cgroup.procs")]
-            return GroupTree(version, folder, trees[0] if version == 1 else mine[0])
+            home = trees[0] if version == 1 else mine[0]
+            return GroupTree(version, folder, home, _limit_of(host, folders, home, folder))
     return f"no cgroup may be made in {trees[-1]} ({refused or 'Permission denied'})"
+
+
+def _limit_of(host: Host, folders: Sequence[str], home: str, parent: str) -> str:
+    """Return the file of a limit that a cgroup from `home` up to below `parent` has; "" if none.
+
+    `folders` are the cgroups from the lowest to the highest one.
+    """
+    for folder in folders[folders.index(home) : folders.index(parent)]:
+        for name in _LIMITS_OF_2:
+            if host.read(f"{folder}/{name}").partition(" ")[0].strip() not in {"", "max"}:
+                return f"{folder}/{name}"
+    return ""
+
+
+def is_own_group(path: Path) -> bool:
+    """Return whether the cgroup at `path` is one that this process made."""
+    return bool(_GROUP.fullmatch(path.name)) and path.name.startswith(f"replayer-{os.getpid()}-")
 
 
 def group_name() -> str:
@@ -254,7 +278,14 @@ def group_name() -> str:
 
 def _no_cgroup(host: Host) -> Advice | None:
     known = tree(host)
-    return Advice(found=known) if isinstance(known, str) else None
+    if isinstance(known, str):
+        return Advice(found=known)
+    if known.lost:
+        return Advice(
+            found=f"{known.lost} limits the server, and would not in another cgroup",
+            todo="remove that limit, or use another kind of memory",
+        )
+    return None
 
 
 @contextlib.contextmanager

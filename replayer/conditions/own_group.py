@@ -7,6 +7,7 @@ removed at the end, or by the next command after a kill.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import journal, signals
@@ -31,32 +32,53 @@ def refusal(host: Host, controller: str) -> str:
     A controller is a name such as `memory` or `cpu`.
     """
     place = memory_bound.tree(host, controller)
-    return place if isinstance(place, str) else ""
+    if isinstance(place, str):
+        return place
+    if place.lost and not memory_bound.is_own_group(Path(place.home)):
+        return f"{place.lost} limits replayer, and would not in another cgroup"
+    return ""
 
 
 def confine(host: Host, controller: str, limits: Mapping[int, Mapping[str, str]]) -> None:
     """Move this process into a new cgroup with limits.
 
     `limits` is the version of cgroups (1 or 2) -> {file of the cgroup: text to write}.  Programs
-    that this process starts from now on are in the cgroup, too.  Raises Impossible if no cgroup can
-    be made here, ReplayerError if the kernel refuses; then the cgroup is removed again.
+    that this process starts from now on are in the cgroup, too.  If it is already in a cgroup of
+    version 2 that it made, that one gets these limits, too.  Raises Impossible if no cgroup can be
+    made here, ReplayerError if the kernel refuses; then the cgroup is removed again.
     """
     place = memory_bound.tree(host, controller)
-    if isinstance(place, str):
-        raise Impossible(f"the {controller} cannot be limited here: {place}")
-    group = host.path(f"{place.parent}/{memory_bound.group_name()}")
+    why = refusal(host, controller)
+    if why or isinstance(place, str):
+        raise Impossible(f"the {controller} cannot be limited here: {why}")
     home = host.path(place.home)
+    if place.version == 2 and memory_bound.is_own_group(home):
+        # A second one beside it would end the limits of the first.
+        try:
+            _set_limits(home, limits[2])
+        except OSError as error:
+            raise ReplayerError(
+                f"{home} cannot limit the {controller}: {error.strerror}"
+            ) from error
+        return
+    group = host.path(f"{place.parent}/{memory_bound.group_name()}")
     with signals.shield():
         note = journal.take("cgroup", group=str(group), home=str(home))
     try:
         group.mkdir()
-        for file, text in limits[place.version].items():
-            (group / file).write_text(text, encoding="ascii")
+        _set_limits(group, limits[place.version])
         (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
     except OSError as error:
         with signals.shield():
             memory_bound.recover(note)
         raise ReplayerError(f"the cgroup {group} could not be used: {error.strerror}") from error
+
+
+def _set_limits(group: Path, limits: Mapping[str, str]) -> None:
+    for file, text in limits.items():
+        # Not write_text, which would ask for a file that is missing to be made.
+        with (group / file).open("r+b", buffering=0) as limit:
+            limit.write(text.encode("ascii"))
 
 
 def choose_processors(numbers: Collection[int]) -> None:

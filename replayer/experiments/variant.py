@@ -156,11 +156,13 @@ def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
     try:
         _refuse_other_boot(variant, place)
         machine = sorted(variant.of_scope("machine"), key=_others_changed, reverse=True)
+        kept = []
         for name, level in machine:
             factors.load(name).set_level(place, level)
+            kept.append(factors.load(name).current(place))
         if variant.switch:
             switch_back.run_command(variant.switch)
-        _read_back(machine, place)
+        _read_back(machine, kept, place)
         yield
     finally:
         _give_back([note for note in _taken() if note.path not in before])
@@ -175,15 +177,17 @@ def _others_changed(level: tuple[str, str]) -> int:
     return 0 if file is None else len(file.also)
 
 
-def _read_back(levels: Sequence[tuple[str, str]], place: FactorPlace) -> None:
+def _read_back(
+    levels: Sequence[tuple[str, str]], first: Sequence[str | None], place: FactorPlace
+) -> None:
     """Check, after all levels were set, that each factor of the machine still has its level.
 
-    Raises Impossible if setting one factor has changed another one.
+    `first` are the factors' values just after each of them was set.  Raises Impossible if setting
+    one factor has changed another one.
     """
-    for name, level in levels:
-        file = factors.load(name).FILE
-        kept = level if file is None else file.current(place)
-        if kept != level:
+    for (name, level), before in zip(levels, first, strict=True):
+        kept = factors.load(name).current(place)
+        if kept != before:
             raise Impossible(
                 f"{name}={level} is not in force next to "
                 f"{' '.join(f'{one}={other}' for one, other in levels if one != name)}: the kernel "

@@ -14,6 +14,7 @@ from replayer.capture.archive import ArchiveReader
 from replayer.capture.entry import ReadCounts
 from replayer.capture.mysql_threads import (
     EXECUTED,
+    INSIDE,
     NO_SESSION,
     NO_TIME,
     ONE_SESSION,
@@ -241,6 +242,52 @@ def test_a_slow_log_of_mariadb(converted: Callable[..., Any]) -> None:
         ("insert into t (b) values ('x'), ('y'), ('z')", 1_250_000, 3),
     ]
     assert [one.database for one in sessions.values()] == ["shop"]
+
+
+_INSIDE = """# Time: 2026-11-22T03:00:{second:02}.500000Z
+# User@Host: anna[anna] @ localhost []  Id:     8
+# Query_time: {duration}  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0
+{routine}SET timestamp=17953164{second:02};
+{text};
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "counted"),
+    [
+        ("", 2),
+        (_INSIDE.format(second=4, duration="2.950000", routine="", text="call p()"), 0),
+        (_INSIDE.format(second=4, duration="0.100000", routine="", text="select 1"), 2),
+    ],
+)
+def test_statements_of_a_routine_whose_call_is_not_logged_are_counted(
+    converted: Callable[..., Any], after: str, counted: int
+) -> None:
+    """Percona's server logs the statements inside of a procedure, and MariaDB's its CALL, too."""
+    routine = "# Stored_routine: `shop`.`p`\n"
+    log = "".join(
+        _INSIDE.format(second=second, duration="0.900000", routine=routine, text="update t set a=1")
+        for second in (2, 3)
+    )
+    summary, _, _, _ = converted(
+        slow=_INSIDE.format(second=1, duration="0.100000", routine="", text="select 0")
+        + log
+        + after
+    )
+    assert dict(summary.skipped) == ({INSIDE: counted} if counted else {})
+
+
+def test_a_clients_own_use_and_timestamp_are_statements(converted: Callable[..., Any]) -> None:
+    """The server writes its own before the statement: what follows them is what a client sent."""
+    entry = _INSIDE.format(second=2, duration="0.100000", routine="", text="{}")
+    log = entry.format("use other").replace("SET", "use other;\nSET")
+    log += entry.format("SET timestamp=17") + entry.format("select 1")
+    _, _, _, actions = converted(slow=log)
+    assert [each.text for each in actions if each.text] == [
+        "use other",
+        "SET timestamp=17",
+        "select 1",
+    ]
 
 
 def test_a_server_that_began_anew_numbers_its_threads_again(converted: Callable[..., Any]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replayer import journal
-from replayer.conditions import memory_bound
+from replayer.conditions import memory_bound, own_group
 from replayer.errors import ReplayerError
 from replayer.machine.host import Host
 from tests.known import known
@@ -49,13 +49,13 @@ V1 = {
 
 
 def test_cgroup_v2_is_made_where_memory_is_delegated(tmp_path: Path) -> None:
-    """A group needs a parent that hands the memory controller down, as near to the top as it is."""
+    """A group needs a parent that hands the memory controller down; it is made in the nearest."""
     host = machine(tmp_path, V2)
     found = memory_bound.tree(host)
     assert not isinstance(found, str)
 
     assert memory_bound.refusal("cgroup", host) is None
-    assert (found.version, found.parent) == (2, "/sys/fs/cgroup")
+    assert (found.version, found.parent) == (2, "/sys/fs/cgroup/user.slice")
     assert found.home == "/sys/fs/cgroup/user.slice/work"
 
 
@@ -73,8 +73,54 @@ def test_cgroup_v1_is_found_beside_an_empty_v2(tmp_path: Path) -> None:
     found = memory_bound.tree(machine(tmp_path, V1))
     assert not isinstance(found, str)
 
-    assert (found.version, found.parent) == (1, "/sys/fs/cgroup/memory")
+    assert (found.version, found.parent) == (1, "/sys/fs/cgroup/memory/work")
     assert found.home == "/sys/fs/cgroup/memory/work"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "refused"),
+    [
+        ("work/cpu.max", "50000 100000", True),
+        ("work/cpu.max", "max 100000", False),
+        ("work/io.max", "8:0 rbps=1048576 wbps=max riops=max wiops=max", True),
+        ("work/memory.max", "1073741824", True),
+        ("work/memory.max", "max", False),
+        ("memory.max", "1073741824", False),
+    ],
+)
+def test_cgroup_v2_beside_a_limited_one_would_end_its_limits(
+    tmp_path: Path, file: str, text: str, *, refused: bool
+) -> None:
+    """What holds above the new cgroup still holds in it; what holds beside it would not."""
+    host = machine(tmp_path, {**V2, f"sys/fs/cgroup/user.slice/{file}": text})
+
+    why = str(memory_bound.refusal("cgroup", host) or "")
+    assert (f"/sys/fs/cgroup/user.slice/{file}" in why) == refused
+    assert ("limits replayer" in own_group.refusal(host, "memory")) == refused
+
+
+def test_second_limit_of_cgroup_v2_is_set_beside_the_first(
+    tmp_path: Path, server_home: Path
+) -> None:
+    """A second cgroup beside the first would end the first one's limits."""
+    mine = f"user.slice/{memory_bound.group_name()}"
+    moved = {
+        "proc/self/cgroup": f"0::/{mine}\n",
+        f"sys/fs/cgroup/{mine}/cgroup.controllers": "cpu memory",
+        f"sys/fs/cgroup/{mine}/cgroup.subtree_control": "",
+        f"sys/fs/cgroup/{mine}/cgroup.procs": "77",
+        f"sys/fs/cgroup/{mine}/cpu.max": "50000 100000",
+        f"sys/fs/cgroup/{mine}/memory.max": "max",
+    }
+    host = machine(tmp_path / "root", {**V2, **moved})
+
+    own_group.confine(host, "memory", {1: {}, 2: {"memory.max": "1073741824"}})
+
+    assert host.memory_limit_bytes() == 1 << 30
+    assert host.cpu_limit() == 0.5
+    assert list(journal.notes("cgroup")) == []
+    with pytest.raises(ReplayerError, match="cannot limit the memory"):
+        own_group.confine(host, "memory", {1: {}, 2: {"io.max": "8:0 rbps=1048576"}})
 
 
 def test_machine_without_huge_pages_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.logs import ReadRequest
 from replayer.capture.mysql_threads import (
     EXECUTED,
+    INSIDE,
     LOCAL,
     NO_SESSION,
     NO_TIME,
@@ -57,6 +58,9 @@ _LONGEST_NS = 10**17
 _QUARTER_NS = 900 * _SECOND
 _STARTS_STAMPED = ("4.", "5.0.")
 """Versions of MySQL whose SET timestamp is the start of a statement; later ones write its end."""
+
+_Inside = tuple[int, int, int]
+"""Number of statements, start of the first in ns since 1970, and their durations in ns together."""
 
 
 def fits(head: str) -> bool:
@@ -108,6 +112,8 @@ class _Log:
         self._zone_ns = 0
         """Nanoseconds by which the local times of stamps with whole seconds are ahead of UTC."""
         self._zoned = False
+        self._inside: dict[str, _Inside] = {}
+        """Thread -> the statements inside of a routine, until the statement with the routine."""
 
     def begin(self, head: str) -> None:
         """Compute the time zone of a file from the entries in `head`, its beginning.
@@ -243,13 +249,15 @@ class _Log:
         self.assembly.restarted(self._time_ns)
 
     def _statement(self, line: str) -> None:
-        if self._text is None:
+        # After the server's own `use` and SET timestamp comes what a client sent.
+        if self._text is None and not self._stamp_ns:
             if match := _USE.fullmatch(line):
                 self._database = match[1].strip("`")
                 return
             if match := _STAMP.fullmatch(line):
                 self._stamp_ns = self._clock.epoch(match[1])
                 return
+        if self._text is None:
             self._text = []
         if self._size <= LONGEST_LINE:
             self._size += len(line)
@@ -259,7 +267,9 @@ class _Log:
         thread = facts["thread"]
         start = moment if "QC_hit" in facts else moment - max(duration, 0)
         if "Stored_routine" in facts:
-            return  # a part of the CALL that is logged, too
+            self._add_inside(thread, start, max(duration, 0))
+            return
+        self._leave(thread, start, max(duration, 0))
         if match := _COMMAND.fullmatch(text):
             if match[1] == "Quit" and "shared" not in facts:
                 self.assembly.disconnect(thread, start + max(duration, 0))
@@ -282,6 +292,23 @@ class _Log:
             rows=_rows(text, facts),
         )
         self.assembly.query(thread, action, facts["Schema"], facts["user"])
+
+    def _add_inside(self, thread: str, start: int, duration: int) -> None:
+        """Count a statement of a stored routine as not replayed."""
+        count, first, total = self._inside.get(thread, (0, start, 0))
+        self._inside[thread] = (count + 1, min(first, start), total + duration)
+        self._reading.skip(INSIDE)
+
+    def _leave(self, thread: str, start: int, duration: int) -> None:
+        """Process a thread's next statement after those inside of a stored routine, if any.
+
+        If it is the one that has the routine, a CALL for example, it is replayed with all of them.
+        Percona's logs have no such statement.
+        """
+        count, first, total = self._inside.pop(thread, (0, 0, 0))
+        # Times of whole seconds do not say what began before.
+        if count and (duration >= total if self._reading.coarse else start <= first):
+            self._reading.unskip(INSIDE, count)
 
 
 def _duration(text: str) -> int:
