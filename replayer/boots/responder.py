@@ -93,13 +93,14 @@ def _look(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _choose(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose a kernel for the next boot only; return the command that restarts the machine.
+    """Choose a kernel for the next boot only; return this boot and the command that restarts it.
 
     The caller runs that command after it has printed the answer.
     """
     way = loaders.load(request["way"])
     service.choose(system, way, request["release"], request["arguments"])
-    return {"restarts": list(way.RESTART if system.systemd else service.plain(system))}
+    restarts = way.RESTART if system.systemd else service.plain(system)
+    return {"boot": system.boot, "restarts": list(restarts)}
 
 
 def _step(system: System, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import os
 import re
 import select
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +132,8 @@ class BootDriver:
     files: Mapping[str, str]
     """Files of the workload in the plan's folder: name -> text."""
     then: str
+    _left: set[str] = field(default_factory=set, init=False)
+    """Ids of the boots that the machine was told to leave."""
 
     @functools.cached_property
     def name(self) -> str:
@@ -227,7 +229,11 @@ class BootDriver:
 
     def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
         """Let the other machine choose the kernel of `attempt` for one boot, and then restart."""
-        self.machine.ask("choose", way=current.way, release=attempt.release, arguments=arguments)
+        answer = self.machine.ask(
+            "choose", way=current.way, release=attempt.release, arguments=arguments
+        )
+        # If the machine restarted by itself in a step, it is in another boot than that step.
+        self._left.add(answer["boot"])
 
     def _returned(self, current: BootsState) -> BootObservation:
         """Wait until the machine answers from a new boot, and return the facts about that boot.
@@ -247,7 +253,7 @@ class BootDriver:
                     kernel=attempt.kernel,
                     patience=60.0,
                 )
-                if answer["boot"] != attempt.chosen_in:
+                if answer["boot"] not in self._left:
                     return self._seen(current, answer)
             except NoAnswer as error:
                 last = str(error)

@@ -1,11 +1,13 @@
 """What comes next after a boot, for everything that a machine can come up as."""
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from replayer.analysis.differences import boot_plan
-from replayer.boots import sequence
+from replayer.boots import sequence, ssh_driver
 from replayer.boots.sequence import BootObservation, Move
 from replayer.boots.state import Attempt, BootsState
 
@@ -123,3 +125,32 @@ def test_the_due_turn_is_the_first_that_is_not_done() -> None:
 
     assert [sequence.due(state, done) for done in (0, 1)] == [(1, OLD, OLD), (2, NEW, NEW)]
     assert sequence.due(state, 4) is None
+
+
+@dataclass
+class _Answers:
+    """Another machine that answers each request with the next of its answers to that verb."""
+
+    host: str
+    answers: dict[str, list[dict[str, object]]]
+
+    def ask(self, verb: str, **_: object) -> dict[str, object]:
+        """Return the next answer."""
+        return self.answers[verb].pop(0)
+
+
+def test_a_boot_that_ends_is_not_taken_for_the_one_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that lost its power in a step chooses the next kernel in a boot unseen so far."""
+    monkeypatch.setattr(ssh_driver, "_POLL_SECONDS", 0.0)
+    facts: dict[str, object] = {"release": "b", "came": None, "untaken": False, "lacking": []}
+    looks = [{**facts, "boot": "unseen"}, {**facts, "boot": "unseen"}, {**facts, "boot": "new"}]
+    machine: Any = _Answers("db1", {"choose": [{"boot": "unseen", "restarts": []}], "look": looks})
+    plan = tmp_path / "boots.plan"
+    plan.write_text("")
+    state = begun(boot())
+    driver = ssh_driver.BootDriver(machine, plan, state.schedule, {}, "")
+
+    driver.choose(state, last(state), "")
+    assert driver._returned(state).boot == "new"
