@@ -138,6 +138,21 @@ def test_files_that_count_for_nothing_are_counted(replayer: Replayer, nightly: N
     assert "1 imported runs without the time of their start are left out" in err
 
 
+def test_values_in_another_unit_are_left_out_and_counted(
+    replayer: Replayer, nightly: Nightly
+) -> None:
+    """A metric that an older run has in another unit is not compared with the newer ones."""
+    metric = {"metric": "walk.throughput", "unit": "MiB/s", "better": "more", "value": 200.0}
+    nightly(noisy(1.0, 3, 1), leading=[metric])
+    folder = nightly(noisy(2e8, 5, 2))
+
+    done = replayer("history", "--results", folder, "--json")
+
+    (one,) = json.loads(done.out)["series"]
+    assert len(one["points"]) == 5
+    assert "3 runs have walk.throughput in another unit than bytes/s" in done.err
+
+
 @pytest.mark.parametrize("tags", [("ab",), ("bisect",), ("experiment", "block", "combination")])
 def test_what_an_experiment_switched_is_no_change(
     replayer: Replayer, nightly: Nightly, tags: tuple[str, ...]

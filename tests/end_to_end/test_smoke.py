@@ -197,7 +197,7 @@ def test_smoke_runs_every_step_on_mariadb(
         (["run", "smoke", "--pg-bindir", "/nowhere"], "/nowhere"),
         (["run", "smoke", "--data-dir", "/proc/replayer"], "/proc"),
         (["run", "smoke", "--pg-set", "shared_bufers=1GB"], "did you mean shared_buffers?"),
-        (["run", "smoke", "--repeat", "0"], "repeat = 0"),
+        (["run", "smoke", "--repeat", "0"], "--repeat 0: it must be a whole number"),
         (["show", "nothing"], "there are no runs"),
     ],
 )

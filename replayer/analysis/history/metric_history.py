@@ -146,7 +146,7 @@ def trace(
     known = [run for run in _meant(runs, metrics) if run.values]
     if known and len(known) < len(runs):
         warn(f"{len(runs) - len(known)} runs have no such measurement that can be read")
-    series = list(_series(known, metrics))
+    series = list(_series(known, metrics, warn))
     family = sum(not one.is_short for one in series)
     where = {run.id: run.path for run in known}
     # Metrics of one run change together, and a file is large.
@@ -188,10 +188,13 @@ def _is_meant(name: str, patterns: Sequence[str]) -> bool:
     )
 
 
-def _series(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Iterator[MetricHistory]:
+def _series(
+    runs: Sequence[MeasuredRun], metrics: Sequence[str], warn: Callable[[str], None]
+) -> Iterator[MetricHistory]:
     """Yield a series of values for each metric of the same workload, settings, engine and machine.
 
-    The metrics are those that match the patterns `metrics`, or all without patterns.
+    The metrics are those that match the patterns `metrics`, or all without patterns.  `warn` gets a
+    sentence if values of a metric are not in the unit of its newest one.
     """
     found: dict[_Place, list[tuple[MeasuredRun, MeasuredValue]]] = {}
     for run in runs:
@@ -201,6 +204,9 @@ def _series(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Iterator[Met
                 found.setdefault(place, []).append((run, value))
     for (workload, work, engine, machine, name), pairs in found.items():
         kind = pairs[-1][1]
+        if others := sum(own.unit != kind.unit for _, own in pairs):
+            unit = kind.unit or "a plain number"
+            warn(f"{others} runs have {name} in another unit than {unit}, and are left out of it")
         yield MetricHistory(
             name=name,
             unit=kind.unit,

@@ -74,7 +74,9 @@ def load(
         source=str(path),
         description=str(table.get("description", "")),
         comment=_comment(text),
-        repeat=_repeat(path, table.get("repeat", 1) if repeat is None else repeat),
+        repeat=_repeat(f"{path.name}: repeat =", table.get("repeat", 1))
+        if repeat is None
+        else _repeat("--repeat", repeat),
         engines=_engines(path, table),
         settings={**_settings(path, table), **server_settings(settings)},
         steps=specs,
@@ -133,7 +135,7 @@ def of_facts(known: WorkloadFacts) -> Workload:
         source=known.source,
         description="",
         comment="",
-        repeat=_repeat(path, known.repeat),
+        repeat=_repeat(f"{path.name}: repeat =", known.repeat),
         settings=dict(known.settings),
         steps=specs,
     )
@@ -292,11 +294,10 @@ def _unlike_names(path: Path, specs: Sequence[StepSpec]) -> None:
         seen.add(spec.name)
 
 
-def _repeat(path: Path, value: Any) -> int:
+def _repeat(given_as: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_REPEATS:
         raise Impossible(
-            f"{path.name}: repeat = {_short(value)}: it must be a whole number from 1 to "
-            f"{_MOST_REPEATS:,}"
+            f"{given_as} {_short(value)}: it must be a whole number from 1 to {_MOST_REPEATS:,}"
         )
     return value
 
