@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,6 +151,25 @@ def test_a_second_level_that_fails_gives_the_first_one_back(place: FactorPlace) 
         pass
 
     assert factors.load("rq_affinity").current(place) == before
+
+
+@pytest.mark.root
+def test_a_limit_that_does_not_last_until_all_are_set_is_not_in_force(place: FactorPlace) -> None:
+    """Whatever changed it: the command of --switch here, another factor elsewhere."""
+    if reason := factors.load("cpu_quota").unavailable(place):
+        pytest.skip(reason)
+    above = place.host.path(next(place.host.cgroups("cpu")))
+    files = " ".join(
+        f"{above}/replayer-{os.getpid()}-*/{name}" for name in ("cpu.cfs_quota_us", "cpu.max")
+    )
+    raised = f"for file in {files}; do test ! -e $file || echo 150000 > $file; done"
+    switch = shlex.join(["sh", "-c", raised])
+
+    with (
+        pytest.raises(Impossible, match=r"cpu_quota=0.5 is not in force next to .*keeps 1.5"),
+        applied(Variant("x", levels=(("cpu_quota", "0.5"),), switch=switch), place),
+    ):
+        pass
 
 
 @pytest.mark.root
