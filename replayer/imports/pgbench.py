@@ -82,6 +82,7 @@ class _Log:
     seconds: dict[int, list[float]] = field(default_factory=dict)
     """Seconds since 1970 -> number of transactions, and the sum of their microseconds."""
     failed: int = 0
+    skipped: int = 0
     is_complete: bool = True
     """False if the lines do not have the number of failed transactions."""
     interval: int = 1
@@ -188,7 +189,9 @@ def _logline(log: _Log, line: str) -> bool:
     if _LOG.fullmatch(line):
         parts = line.split()
         if not parts[2].isdigit():
-            log.failed += 1
+            # What was too late to begin (--latency-limit) did not fail: pgbench counts it apart.
+            log.skipped += parts[2] == "skipped"
+            log.failed += parts[2] != "skipped"
             return True
         microseconds = int(parts[2])
         rounded = microseconds - microseconds % 10 ** max(0, len(parts[2]) - 4)
@@ -243,6 +246,8 @@ def _logged(log: _Log) -> StepResult:
     ]
     if log.is_complete:
         measurements.append(measured("pgbench.failed", log.failed, "", Better.LESS))
+    if log.skipped:
+        measurements.append(measured("pgbench.skipped", log.skipped, "", Better.LESS))
     if transactions:
         mean = total / transactions * 1e-6
         measurements.append(measured("pgbench.latency.mean", mean, "s", Better.LESS))

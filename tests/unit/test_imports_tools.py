@@ -102,7 +102,14 @@ def read(tool: str, path: Path, label: str = "") -> ImportResult:
         ("pgbench/old.txt", [{"pgbench.tps": 1000.25, "pgbench.tps_with_connecting": 999.5}]),
         (
             "pgbench/pgbench_log.1",
-            [{"pgbench.tps": 2.5, "pgbench.latency.max": 1.6, "pgbench.failed": 1}],
+            [
+                {
+                    "pgbench.tps": 2.5,
+                    "pgbench.latency.max": 1.6,
+                    "pgbench.failed": 0,
+                    "pgbench.skipped": 1,
+                }
+            ],
         ),
         ("pgbench/aggregate_log.1", [{"pgbench.tps": 300, "pgbench.latency.max": 0.046111}]),
         (
