@@ -133,7 +133,7 @@ class BootDriver:
     """Files of the workload in the plan's folder: name -> text."""
     then: str
     _left: set[str] = field(default_factory=set, init=False)
-    """Ids of the boots that the machine was told to leave."""
+    """Ids of the boots that the machine has been ordered to end."""
 
     @functools.cached_property
     def name(self) -> str:

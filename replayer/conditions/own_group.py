@@ -53,7 +53,7 @@ def confine(host: Host, controller: str, limits: Mapping[int, Mapping[str, str]]
         raise Impossible(f"the {controller} cannot be limited here: {why}")
     home = host.path(place.home)
     if place.version == 2 and memory_bound.is_own_group(home):
-        # A second one beside it would end the limits of the first.
+        # In a second cgroup, the limits of the first would end.
         try:
             _set_limits(home, limits[2])
         except OSError as error:

@@ -306,7 +306,7 @@ class _Log:
         Percona's logs have no such statement.
         """
         count, first, total = self._inside.pop(thread, (0, 0, 0))
-        # Times of whole seconds do not say what began before.
+        # Times of whole seconds do not show the order of begins.
         if count and (duration >= total if self._reading.coarse else start <= first):
             self._reading.unskip(INSIDE, count)
 
