@@ -178,6 +178,15 @@ def test_a_trend_says_how_far_and_where() -> None:
     assert moved.share == pytest.approx(-0.3 * 19 / 29 / 0.8, rel=0.1)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("busy", [1, 4, 7])
+def test_a_series_that_falls_to_nothing_is_not_steady(busy: int) -> None:
+    """Reads that end in the middle of the window, as all that was needed is in memory."""
+    series = [100.0, 110.0, 90.0, 100.0, 105.0, 95.0, 100.0][:busy] + [0.0] * (20 - busy)
+
+    assert steadiness.unsteady(series) is not None
+
+
 def test_too_few_seconds_and_nothing_at_all_have_no_trend() -> None:
     """Less than eight seconds cannot tell, and what is zero does not move."""
     assert steadiness.trend(np.linspace(1, 0.1, 7).tolist()) is None

@@ -77,7 +77,9 @@ class Changes:
         `noise` has the sum of squares that each change leaves over.  It has a row for each
         autocorrelation that is tried, and a column for each shape of a change.
         """
-        least = np.maximum(noise, _LEAST_NOISE * self._squares)
+        # A part of a series may have no value but 0.
+        rounding = np.maximum(_LEAST_NOISE * self._squares, np.finfo(np.float64).tiny)
+        least = np.maximum(noise, rounding)
         logs: Floats = (np.log1p(-(_ALIKE**2)) - self._count * np.log(least)) / 2
         return logs
 
