@@ -92,6 +92,22 @@ class RemoteMachine:
         plain = {key: one_line(value) for key, value in answer.items() if isinstance(value, str)}
         return reply.Reply(answer | plain)
 
+    def wait(self, plan: str) -> None:
+        """Wait until the machine, which has the folder of a plan `plan`, answers again.
+
+        Raises NoAnswer if that takes longer than RETURN_SECONDS.
+        """
+        deadline = time.monotonic() + RETURN_SECONDS
+        while True:
+            try:
+                self.ask("runs", plan=plan, known=[], patience=60.0)
+            except NoAnswer:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_SECONDS)
+            else:
+                return
+
     def _answer(self, process: shell.Conversation, patience: float | None) -> reply.Reply:
         assert process.stdout is not None
         try:
@@ -285,25 +301,9 @@ class BootDriver:
         except NoAnswer as error:
             # The machine restarts or lost its power. The next boot judges what comes up then.
             reason = f"the machine was lost in the middle of the step ({error})"
-            self._wait()
+            self.machine.wait(self.name)
         self._fetch()
         return reason
-
-    def _wait(self) -> None:
-        """Wait until a machine that gave no answer answers again.
-
-        Raises NoAnswer if that takes longer than RETURN_SECONDS.
-        """
-        deadline = time.monotonic() + RETURN_SECONDS
-        while True:
-            try:
-                self.machine.ask("runs", plan=self.name, known=[], patience=60.0)
-            except NoAnswer:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_POLL_SECONDS)
-            else:
-                return
 
     def _finished(self) -> list[str]:
         runs = boot_plan.finished(self.schedule, boot_plan.runs(self.plan))
