@@ -1,7 +1,7 @@
 """The needs of one machine that runs the databases of several profiles together.
 
-Needs are added up minute by minute if the profiles were made at the same time.  If they were made
-at different times, and each covers a day or more, they are added up by the time of day.  Otherwise
+Needs are added up minute by minute if the profiles share most of their time.  If they were made on
+different days, and each covers a day or more, they are added up by the time of day.  Otherwise
 only bounds are known: a need is at least the largest of the profiles' busiest minutes, and at most
 the sum of these minutes.
 """
@@ -23,6 +23,8 @@ from replayer.sizing.requirement import Need, Requirement
 
 _TOGETHER = 0.95
 """Share of the longest profile's time that all profiles must cover to be added up by time."""
+_SAME_DAYS = 0.5
+"""Share of its time from which on a profile is of the same days as another, and not moved."""
 _CPU = ("server_cpu", "cpu")
 _COMPARED = (
     *("cpu", "memory", "iops", "read_iops", "write_iops", "mbps", "read_mbps", "write_mbps"),
@@ -218,12 +220,23 @@ def _begin(one: ResourceProfile) -> float:
 def _shifts(known: Sequence[ResourceProfile]) -> list[float]:
     """Return by how many seconds to move each profile so that all are from the same day.
 
-    These are whole days.  Nothing is moved if any profile is much shorter than a day.
+    These are whole days.  Nothing is moved if any profile is much shorter than a day.  Profiles
+    that share most of their time are moved together: what happens in both at once stays together.
     """
-    zero = _begin(known[0])
     if any(one.whole_seconds < _TOGETHER * DAY for one in known):
         return [0.0] * len(known)
-    return [round((zero - _begin(one)) / DAY) * DAY for one in known]
+    shifts: list[float] = []
+    for one in known:
+        alike = (by for by, two in zip(shifts, known, strict=False) if _of_same_days(one, two))
+        days = round((_begin(known[0]) - _begin(one)) / DAY)
+        shifts.append(next(alike, days * DAY))
+    return shifts
+
+
+def _of_same_days(one: ResourceProfile, two: ResourceProfile) -> bool:
+    shared = min(one.ends[-1], two.ends[-1]) - max(_begin(one), _begin(two))
+    longest = max(one.ends[-1] - _begin(one), two.ends[-1] - _begin(two))
+    return bool(shared >= _SAME_DAYS * longest)
 
 
 def _sum(

@@ -198,6 +198,23 @@ def test_days_are_laid_over_each_other() -> None:
     assert any("-12 days" in note for note in moved.notes)
 
 
+@pytest.mark.parametrize(("days", "apart"), [(14, 13), (7, 13), (7, 24)])
+def test_a_peak_that_profiles_share_is_not_laid_a_day_apart(days: int, apart: int) -> None:
+    """Two weeks that begin 13 h apart have the peak of both in the same minutes: 10 + 10 cores."""
+    peak = 5 * 1440
+    one, two = (
+        made(START + 60.0 * late, days * 1440, cpu_cores=_steady(days, peak - late))
+        for late in (0, 60 * apart)
+    )
+    assert gathered(one, two).rows["cpu"].least == pytest.approx(20)
+
+
+def _steady(days: int, peak: int) -> NDArray[np.float64]:
+    values = np.ones(days * 1440)
+    values[peak : peak + 30] = 10
+    return values
+
+
 def test_hours_of_other_days_give_bounds_only(tmp_path: Path) -> None:
     """Of an hour of another day the larger peak is needed at least, and both at most."""
     hour = made(
