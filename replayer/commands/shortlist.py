@@ -176,7 +176,9 @@ def _profiles(names: list[str]) -> dict[str, ResourceProfile]:
 
 
 def _catalogue(args: argparse.Namespace) -> Catalogue:
-    parts = [catalogue_file.load_catalogue(path) for path in args.catalogues]
+    parts: list[Catalogue] = []
+    for path in args.catalogues:
+        parts.append(catalogue_file.load_catalogue(path, offers.join(parts)))
     disks = offers.Catalogue(disks=tuple(parse_disk(text) for text in args.disks))
     return offers.join([*parts, disks])
 

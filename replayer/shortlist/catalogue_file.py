@@ -2,8 +2,8 @@
 
 A row of a CSV has a machine, a disk, or a machine with one of the disks that it may have.  A row
 with a disk and no machine is a disk that every machine may have.  Columns may stand in any order,
-and an empty cell is not known.  `;` and decimal commas are fine.  Lines that begin with # are
-remarks.
+and an empty cell is not known, or is known from an earlier row or catalogue.  `;` and decimal
+commas are fine.  Lines that begin with # are remarks.
 """
 
 import csv
@@ -65,13 +65,30 @@ COLUMNS = tuple(
 _KNOWN = frozenset(column.name for column in COLUMNS)
 _TEXTS = frozenset({"machine", "disk", "currency"})
 _SIZES = frozenset({"memory", "request_size", "disk_size"})
+
+
+class _Bucket(NamedTuple):
+    """The columns of a supply that may burst.
+
+    `plain` is the column that gives a supply without bursts, and `unit` the unit of credits in
+    units of the rate times seconds.
+    """
+
+    resources: tuple[str, ...]
+    baseline: str
+    burst: str
+    credits: str
+    plain: str
+    unit: float
+
+
 _BUCKETS = (
-    # (resources, baseline, burst, credits, the unit of credits in units of the rate times seconds)
-    (("cpu",), "baseline_cores", "cores", "cpu_credits", _MINUTE),
-    (("iops",), "iops", "burst_iops", "iops_credits", 1.0),
-    (("mbps",), "mbps", "burst_mbps", "mbps_credits", 1.0),
-    (("net_in", "net_out"), "network_mbps", "burst_network_mbps", "network_credits", 1.0),
-)
+    _Bucket(("cpu",), "baseline_cores", "cores", "cpu_credits", "cores", _MINUTE),
+    _Bucket(("iops",), "iops", "burst_iops", "iops_credits", "iops", 1.0),
+    _Bucket(("mbps",), "mbps", "burst_mbps", "mbps_credits", "mbps", 1.0),
+    _Bucket(("net_in", "net_out"), "network_mbps", "burst_network_mbps", "network_credits",
+            "network_mbps", 1.0),
+)  # fmt: skip
 _PLAIN = {
     **{name: name for name in ("memory", "read_iops", "write_iops", "read_mbps", "write_mbps")},
     "wal_syncs": "log_flushes",
@@ -81,9 +98,10 @@ _PLAIN = {
 _OF_THE_MACHINE = frozenset({"cpu", "memory", "net_in", "net_out"})
 
 
-def load_catalogue(path: Path) -> Catalogue:
+def load_catalogue(path: Path, earlier: Catalogue | None = None) -> Catalogue:
     """Return the catalogue in a file, which is a CSV or a tool's JSON.
 
+    A CSV may add to the machines and disks of the `earlier` catalogue: a base rate, for example.
     Raise NotFound if the file does not exist, and Impossible, in a sentence with the file's name,
     if it cannot be read or has no machine and no disk.
     """
@@ -99,7 +117,7 @@ def load_catalogue(path: Path) -> Catalogue:
             ) from error
         made = cloud_lists.read_entries(name, parsed)
     else:
-        made = _of_rows(name, text)
+        made = _of_rows(name, text, earlier or Catalogue())
     if not made.machines and not made.disks:
         why = made.notes[0].removeprefix(f"{name}: ") if made.notes else "its list is empty"
         raise Impossible(f"{name}: it has no machine and no disk: {why}")
@@ -130,18 +148,25 @@ class _Row(NamedTuple):
     numbers: Mapping[str, float]
 
 
-def _of_rows(name: str, text: str) -> Catalogue:
+def _of_rows(name: str, text: str, earlier: Catalogue) -> Catalogue:
     remarks = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
     notes = [f"{name}: {remark}" for remark in remarks if remark]
     machines: dict[str, MachineOffer] = {}
     disks: dict[str, DiskOffer] = {}
     currencies: set[str] = set()
+    known_machines = {one.name: one for one in earlier.machines}
+    known_disks = {one.name: one for one in earlier.disks}
     for row in _rows(name, text):
         machine, disk = row.texts.get("machine", ""), row.texts.get("disk", "")
         if not machine and not disk:
             raise Impossible(f"{row.where}: it has neither a machine nor a disk")
         currencies |= {row.texts.get("currency", "")} - {""}
-        supplies = dict(_supplies(row))
+        offers = (
+            *(known_disks.get(disk), disks.get(disk)),
+            *(known_machines.get(machine), machines.get(machine)),
+        )
+        before = {key: one for offer in offers for key, one in _known(offer, disk).items()}
+        supplies = dict(_supplies(row, before))
         made = _disk(disk, row, supplies) if disk else None
         if machine:
             known = {k: v for k, v in supplies.items() if not disk or k in _OF_THE_MACHINE}
@@ -191,28 +216,70 @@ def _with(
     )
 
 
-def _supplies(row: _Row) -> Iterator[tuple[str, Supply]]:
-    for resources, base, burst, held, unit in _BUCKETS:
-        baseline, most = row.numbers.get(base), row.numbers.get(burst)
-        if baseline is None and most is None:
-            continue
-        high = most if most is not None else baseline or 0.0
-        low = baseline if baseline is not None else high
-        if high < low:
-            raise Impossible(f"{row.where}: {burst} is below {base}, and is the higher rate")
-        credits_ = row.numbers.get(held)
-        for resource in resources:
-            yield (
-                resource,
-                Supply(
-                    baseline=low,
-                    burst=high,
-                    credits=0.0 if high == low else None if credits_ is None else credits_ * unit,
-                ),
-            )
+def _known(before: MachineOffer | DiskOffer | None, disk: str) -> Mapping[str, Supply]:
+    """Return what earlier rows and catalogues know of a machine with a disk, or of a disk alone."""
+    if before is None:
+        return {}
+    if isinstance(before, DiskOffer) or not disk:
+        return before.supplies
+    mine = (one.supplies for one in before.disks if one.name == disk)
+    return {
+        **{key: one for key, one in before.supplies.items() if key in _OF_THE_MACHINE},
+        **next(mine, {}),
+    }
+
+
+def _supplies(row: _Row, before: Mapping[str, Supply]) -> Iterator[tuple[str, Supply]]:
+    for bucket in _BUCKETS:
+        if {bucket.baseline, bucket.burst, bucket.credits} & row.numbers.keys():
+            for resource in bucket.resources:
+                yield resource, _supply(row, bucket, before.get(resource))
     for resource, column in _PLAIN.items():
         if column in row.numbers:
             yield resource, Supply.of(row.numbers[column])
+
+
+def _supply(row: _Row, bucket: _Bucket, before: Supply | None) -> Supply:
+    """Return the supply of a row; values that the row does not give are those of `before`."""
+    low, high, held = (
+        row.numbers.get(column) for column in (bucket.baseline, bucket.burst, bucket.credits)
+    )
+    if low is not None and high is not None and high < low:
+        raise Impossible(
+            f"{row.where}: {bucket.burst} is below {bucket.baseline}, and is the higher rate"
+        )
+    held = None if held is None else held * bucket.unit
+    unknown = low is None and before is not None and before.baseline is None
+    if before is not None:
+        low, high = _completed(bucket, low, high, before)
+        held = before.credits if held is None and before.bursts else held
+    if high is None and bucket.plain != bucket.burst:
+        high = low
+    if high is None:
+        given = next(one for one in (bucket.baseline, bucket.credits) if one in row.numbers)
+        raise Impossible(
+            f"{row.where}: it has {given} and no {bucket.plain}: give {bucket.plain}, or a "
+            f"catalogue that has it before this one"
+        )
+    if low is None and not unknown:
+        low = high
+    return Supply(baseline=low, burst=high, credits=0.0 if high == low else held)
+
+
+def _completed(
+    bucket: _Bucket, low: float | None, high: float | None, before: Supply
+) -> tuple[float | None, float | None]:
+    """Return the baseline and the higher rate, with those of `before` where they are None.
+
+    Of a supply without bursts only the plain column is known.
+    """
+    base = before.baseline if before.bursts or bucket.plain == bucket.baseline else None
+    most = before.burst if before.bursts or bucket.plain == bucket.burst else None
+    if high is None and most is not None:
+        high = max(most, low or 0.0)
+    if low is None and base is not None:
+        low = base if high is None else min(base, high)
+    return low, high
 
 
 def _rows(name: str, text: str) -> Iterator[_Row]:

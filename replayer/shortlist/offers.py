@@ -100,11 +100,22 @@ def _joined(before: MachineOffer | None, after: MachineOffer) -> MachineOffer:
     disks.update((one.name, _joined_disk(disks.get(one.name), one)) for one in after.disks)
     return MachineOffer(
         name=after.name,
-        supplies={**before.supplies, **after.supplies},
+        supplies=_joined_supplies(before.supplies, after.supplies),
         disks=tuple(disks.values()),
         needs_disk=before.needs_disk or after.needs_disk,
         price_month=before.price_month if after.price_month is None else after.price_month,
     )
+
+
+def _joined_supplies(
+    before: Mapping[str, Supply], after: Mapping[str, Supply]
+) -> dict[str, Supply]:
+    """Return the supplies of both; a baseline that is known is kept where the later is not."""
+    known = {key: one for key, one in before.items() if one.baseline is not None}
+    return {
+        **before,
+        **{key: one for key, one in after.items() if one.baseline is not None or key not in known},
+    }
 
 
 def _joined_disk(before: DiskOffer | None, after: DiskOffer) -> DiskOffer:
@@ -112,7 +123,7 @@ def _joined_disk(before: DiskOffer | None, after: DiskOffer) -> DiskOffer:
         return after
     return DiskOffer(
         name=after.name,
-        supplies={**before.supplies, **after.supplies},
+        supplies=_joined_supplies(before.supplies, after.supplies),
         request_bytes=after.request_bytes or before.request_bytes,
         price_month=before.price_month if after.price_month is None else after.price_month,
     )

@@ -552,6 +552,40 @@ def test_prices_come_from_another_catalogue(tmp_path: Path) -> None:
     assert joined.currency == "EUR"
 
 
+@pytest.mark.parametrize(
+    ("columns", "cells", "resource", "kept"),
+    [
+        ("baseline_cores,cpu_credits", "2.4,864", "cpu", (2.4, 8, 864 * 60)),
+        ("cores", "8", "cpu", (None, 8, None)),
+        ("cpu_credits", "864", "cpu", (None, 8, 864 * 60)),
+        ("iops", "5000", "iops", (5000, 15700, 1800 * 11700)),
+        ("iops", "20000", "iops", (20000, 20000, 0)),
+        ("burst_mbps", "400", "mbps", (86.88, 400, 1800 * 260.62)),
+    ],
+)
+def test_a_csv_adds_a_base_rate_to_what_the_list_has(
+    tmp_path: Path, columns: str, cells: str, resource: str, kept: tuple[float | None, ...]
+) -> None:
+    """A burstable machine keeps its processors if a CSV has its base rate and its credits only."""
+    path = tmp_path / "base.csv"
+    path.write_text(f"machine,price_month,{columns}\nt3.2xlarge,9\nt3.2xlarge,,{cells}\n")
+    amazon = read(tmp_path, AWS)
+    added = catalogue_file.load_catalogue(path, amazon)
+    one = offers.join([amazon, added]).machines[1].supplies[resource]
+
+    assert (one.baseline, one.burst, one.credits) == pytest.approx(kept)
+
+
+def test_rows_of_one_machine_add_up(tmp_path: Path) -> None:
+    """A later list without the base rate takes nothing of it away."""
+    path = tmp_path / "base.csv"
+    path.write_text("machine,cores,baseline_cores,cpu_credits\nt3.2xlarge,8,,\nt3.2xlarge,,2.4,9\n")
+    parts = [catalogue_file.load_catalogue(path), read(tmp_path, AWS)]
+    one = offers.join(parts).machines[0].supplies["cpu"]
+
+    assert (one.baseline, one.burst, one.credits) == (2.4, 8, 540)
+
+
 WRONG = {
     "a column": ("machine,core\nm,8\n", "there is no column 'core' - did you mean cores?"),
     "a number": ("machine,cores\nm,eight\n", "line 2: cores is 'eight'"),
@@ -559,6 +593,8 @@ WRONG = {
     "nothing": ("# a remark\n", "it is empty"),
     "no name": ("machine,cores\n,8\n", "line 2: it has neither a machine nor a disk"),
     "a burst": ("machine,iops,burst_iops\nm,300,200\n", "burst_iops is below iops"),
+    "a base rate": ("machine,baseline_cores\nm,2\n", "line 2: it has baseline_cores and no cores"),
+    "credits": ("machine,iops_credits\nm,2\n", "it has iops_credits and no iops: give iops, or a"),
     "cells": ("machine,cores\nm,8,9\n", "line 2: it has 3 cells for 2 columns"),
     "JSON": ('{"Reservations": []}', "it is JSON, but not of aws"),
     "no JSON": ("[{", "it begins like JSON, and is none from line 1 on"),
