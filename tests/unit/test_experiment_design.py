@@ -132,3 +132,17 @@ def test_a_small_p_and_an_interval_without_zero_are_one_finding() -> None:
         table = estimate_effects(design, np.exp(logs)[:, :, None], ["m"])
 
         assert all(one.named is (one.p < LEVEL) for one in table.estimates)
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "high"), [(8, 7e9, 7e9), (10, 7e9, 7e9), (8, 31674.0, 47512.0)]
+)
+def test_a_metric_without_spread_names_only_its_cause(count: int, low: float, high: float) -> None:
+    """What is left of rounding is no effect, though its interval has no width."""
+    design = design_of(count)
+    row = np.where(design.column(["f0"]) < 0, low, high)
+    values = np.repeat(row[None, :, None], design.least_blocks(), axis=0)
+
+    table = estimate_effects(design, values, ["m"])
+
+    assert [one.term.title for one in table.estimates if one.named] == ["f0"] * (low < high)
