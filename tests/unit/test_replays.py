@@ -127,6 +127,24 @@ def test_the_whole_is_of_the_same_work(side: Callable[..., Side]) -> None:
     assert there(compared.time).ratio == pytest.approx(1.2 / 0.97, rel=0.03)
 
 
+def test_the_whole_is_without_what_one_side_did_not_run(side: Callable[..., Side]) -> None:
+    """Ten reports that never came to run make nothing faster, and they are named."""
+    random = np.random.default_rng(3)
+    fast = [
+        one(0, 0.99 * random.lognormal(0, 0.03), planned=990, executions=990) for _ in range(16)
+    ]
+    slow = one(1, 100.0, planned=10, executions=10)
+    none = one(1, 0.0, planned=10, executions=0)
+    base = side("old", *([each, slow] for each in fast[:8]))
+    other = side("new", *([each, none] for each in fast[8:]))
+
+    comparison = held(base, other)
+
+    assert there(comparison.replays[0].time).verdict not in APART
+    printed = console.text(terminal_writer.render_parts(report.sections(comparison)))
+    assert "did not run in every replay: SELECT * FROM t1" in " ".join(printed.split())
+
+
 def test_errors_are_judged_beside_times(side: Callable[..., Side]) -> None:
     """A fingerprint that fails now is worse by its errors, and is answered otherwise."""
     random = np.random.default_rng(4)

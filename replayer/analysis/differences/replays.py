@@ -90,13 +90,16 @@ class Compared(Noun):
 
     step: str
     time: MetricRow | None
-    """Mean seconds per execution over the fingerprints that both sides have in common."""
+    """Mean seconds per execution over the common fingerprints that ran in every replay."""
     errors: MetricRow | None
     """Percent of these executions with an error that does not only follow from an earlier error."""
     fingerprints: tuple[FingerprintComparison, ...]
     """The common fingerprints; those with the most seconds come first."""
     only: tuple[int, int]
     """The numbers of fingerprints that only the base, and only the other side, replayed."""
+    left_out: tuple[str, ...] = ()
+    """The common fingerprints that did not run in every replay; `time` and `errors` are without
+    them."""
 
 
 class ReplayComparison(Comparison):
@@ -198,7 +201,9 @@ def _compared(
     sides = _replays(base, name), _replays(other, name)
     known = [_total(replays) for replays in sides]
     common = [one for one in known[0] if one in known[1]]
-    weights = {one: known[0][one].planned for one in common}
+    # A mean with a slow statement cannot be compared with one without it.
+    ran = set.intersection(*(_ran(one) for replays in sides for one in replays))
+    weights = {one: known[0][one].planned for one in common if one in ran}
     heavy = sorted(common, key=lambda one: -max(side[one].service_s for side in known))[:_MOST]
     rows = judged(
         *(_as_metrics(side, name, weights, heavy) for side in (base, other)),
@@ -228,7 +233,12 @@ def _compared(
         errors=by_metric.get(f"{_WHOLE}.{_ERRORS}"),
         fingerprints=tuple(sorted(fingerprints, key=lambda one: -one.cost)),
         only=(len(known[0]) - len(common), len(known[1]) - len(common)),
+        left_out=tuple(one for one in common if one not in ran),
     )
+
+
+def _ran(replay: _Replay) -> set[str]:
+    return {one.fingerprint for one in replay.replayed if one.executions}
 
 
 def _total(replays: Iterable[_Replay]) -> dict[str, Replayed]:
@@ -257,7 +267,8 @@ def _mean(counts: tuple[int, ...], base: float, other: float) -> tuple[float, fl
 def _as_metrics(side: Side, name: str, weights: Mapping[str, int], heavy: Sequence[str]) -> Side:
     """Return a side whose step `name` has the times and errors of fingerprints as measurements.
 
-    `weights` is fingerprint -> planned executions of the base; `heavy` are the judged fingerprints.
+    `weights` is fingerprint -> planned executions of the base, for those that ran in every replay;
+    `heavy` are the judged fingerprints.
     """
     runs = []
     for run in side.runs:

@@ -18,6 +18,7 @@ from replayer.units import show_count, show_duration
 _HEAVIEST = 20
 _MOST_SHOWN = 200
 WIDTH = 32
+_NAMED = 3
 _WORDS = 2
 """Columns of words at the left of a table: the fingerprint and the verdict."""
 _HEADINGS = ("fingerprint", "verdict", "executions", "time", "ratio", "95 % interval", "p")
@@ -38,7 +39,7 @@ def _section(compared: Compared, comparison: ReplayComparison, width: int) -> Se
     moved = [one for one in fingerprints if one.moved]
     diverging = [one for one in fingerprints if one.diverges]
     parts: list[Part] = [
-        Sentence(words) for words in _sentences(compared, comparison, len(diverging))
+        Sentence(words) for words in _sentences(compared, comparison, len(diverging), width)
     ]
     if moved:
         rows = [row for one in moved[:_MOST_SHOWN] for row in _moves(one, width)]
@@ -61,8 +62,12 @@ def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -
     return Section(title, [Table(headings, rows, numbers=numbers)])
 
 
-def _sentences(compared: Compared, comparison: ReplayComparison, diverging: int) -> Iterator[str]:
+def _sentences(
+    compared: Compared, comparison: ReplayComparison, diverging: int, width: int
+) -> Iterator[str]:
     yield f"the whole: {_whole(compared)}"
+    if compared.left_out:
+        yield _left_out(compared, width)
     yield _counted(compared, diverging)
     varying = sum(1 for one in compared.fingerprints if one.diverging and not one.diverges)
     if varying:
@@ -83,6 +88,19 @@ def _whole(compared: Compared) -> str:
     if compared.errors is not None:
         words.append(f"errors {_judged(compared.errors)}")
     return "; ".join(words) or "nothing to judge"
+
+
+def _left_out(compared: Compared, width: int) -> str:
+    """Return a sentence that names what the whole is without; the first ones, if it is much."""
+    texts = [
+        short(one.text, width)
+        for one in compared.fingerprints
+        if one.fingerprint in compared.left_out
+    ]
+    more = f"; and {len(texts) - _NAMED:,} more" if len(texts) > _NAMED else ""
+    return (
+        f"the whole is without what did not run in every replay: {'; '.join(texts[:_NAMED])}{more}"
+    )
 
 
 def _judged(row: MetricRow) -> str:
