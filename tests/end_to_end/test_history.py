@@ -106,6 +106,16 @@ def test_runs_without_a_change_show_none(replayer: Replayer, nightly: Nightly) -
     assert "20 runs of experiments are left out" in done.err
 
 
+def test_runs_without_a_kernel_have_a_history(replayer: Replayer, nightly: Nightly) -> None:
+    """Imported ones, such as those of fio; only a fact that was asked for must be there."""
+    nightly(noisy(2e8, 20, 1), host={})
+    folder = nightly(noisy(1.6e8, 20, 2), host={})
+
+    assert "walk.throughput -" in replayer("history", "--results", folder).out
+    asked = ("--by", "host.kernel.release")
+    assert "no run has the fact" in replayer("history", "--results", folder, *asked, status=2).err
+
+
 def test_runs_of_an_older_replayer_are_points_of_the_same_history(
     replayer: Replayer, nightly: Nightly
 ) -> None:
