@@ -287,10 +287,12 @@ def _take_up(trial: Trial, state: TrialState) -> None:
     if not state.pairs:
         return
     state.look_at = _first_look(trial, state)
-    while state.look_at < state.pairs:
+    equal = len(state.runs[0]) == len(state.runs[1])
+    # A run follows a pair only after the look at the pair, if one was due then.
+    while state.look_at < state.pairs + (not equal):
         state.looked += 1
         state.look_at = looks.next_look(state.look_at)
-    if len(state.runs[0]) == len(state.runs[1]):
+    if equal:
         look(trial, state, late=False)
 
 

@@ -89,6 +89,26 @@ def test_the_order_is_drawn_in_blocks() -> None:
     assert all(sorted(orders[0][at : at + 2]) == [0, 1] for at in range(0, 40, 2))
 
 
+def test_a_trial_that_was_cut_after_any_run_counts_its_looks(run_of: RunOf) -> None:
+    """Also within a pair, just after a look: the next one may use no more than without the cut."""
+    draw = np.random.default_rng(3)
+    variants = Variant("A"), Variant("B")
+    limits = TrialLimits(within=0.02, most=40)
+    trial = Trial("w", variants, FactorPlace(), RunOptions(Path()), limits, "t", 1)
+    state = TrialState()
+    for number in range(24):
+        which = number % 2
+        value = 1e5 * draw.normal(1.0, 0.05)
+        state.runs[which].append(run_of([value], label=variants[which].label))
+        if which:
+            ab_trial.look(trial, state, late=False)
+        again = TrialState(runs=state.runs)
+        assert ab_trial.due(trial, again) is not None
+        assert again.looked == state.looked
+
+    assert state.looked > 2
+
+
 def test_the_headline_claims_no_more_than_the_verdicts_of_the_look(run_of: RunOf) -> None:
     """What one look alone would show is only likely at the ninth, in the sentence as in a row."""
     sides = (
