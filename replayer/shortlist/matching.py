@@ -217,7 +217,7 @@ def _judged(demand: Demand, supply: Supply, of: str, pair: _Pair) -> Margin:
     fit, multiple = _sides(demand, supply.burst)
     needed, here = show(demand.required, demand.unit), show(supply.burst, demand.unit)
     words = f"{needed} of {here}, {three(multiple)} times"
-    if fit is Fit.UNCLEAR:
+    if fit is not Fit.FITS and demand.least < demand.required:
         words = f"{show(demand.least, demand.unit)} to {needed} of {here}"
     return made.model_copy(update={"fit": fit, "multiple": multiple, "words": words})
 
@@ -300,7 +300,8 @@ def _of_cores(one: Margin, pair: _Pair) -> Margin:
     if pair.speed is not None:
         words = f"{one.words}; a core does {three(pair.speed)} times as much as at the source"
         return one.model_copy(update={"words": words})
-    if one.fit is Fit.UNCLEAR or not 1 / _CORES <= one.multiple < _CORES:
+    most = one.multiple * _slack(one, pair)
+    if one.fit is Fit.UNCLEAR or most < 1 / _CORES or one.multiple >= _CORES:
         return one
     words = (
         f"{one.words}; a core may do {_CORES:g} times the work of another: probes of both machines "
@@ -317,7 +318,7 @@ def _weighed(one: Margin, pair: _Pair) -> Margin:
     if one.fit is not Fit.DOES_NOT_FIT:
         return one
     if one.resource == "memory":
-        if one.multiple is None or one.multiple < _MEMORY:
+        if one.multiple is None or one.multiple * _slack(one, pair) < _MEMORY:
             return one
         words = f"{one.words}: with smaller buffers it would read more from its disk"
         return one.model_copy(update={"fit": Fit.UNCLEAR, "words": words})
@@ -328,6 +329,12 @@ def _weighed(one: Margin, pair: _Pair) -> Margin:
         return one
     words = f"{one.words}; its memory is larger than at the source, which may save reads"
     return one.model_copy(update={"fit": Fit.UNCLEAR, "words": words})
+
+
+def _slack(one: Margin, pair: _Pair) -> float:
+    """Return the upper bound of what is required over the lower bound; 1 where it is exact."""
+    demand = pair.demands.rows[one.resource]
+    return demand.required / demand.least
 
 
 def _larger(pair: _Pair) -> bool:

@@ -234,6 +234,18 @@ def test_hours_of_other_days_give_bounds_only(tmp_path: Path) -> None:
     assert any("at most the sum" in note for note in both.notes)
 
 
+def test_a_shortfall_is_of_the_lower_bound(tmp_path: Path) -> None:
+    """Of 10 to 20 cores 6 are too few by any factor, and 9 may do the work of 13; as memory."""
+    load = {"cpu_cores": 10.0, "memory_bytes": 10.0 * GIB, "read_iops": 1.0, "write_iops": 1.0}
+    one, two = (made(start, 120, **load) for start in (START, START + 12 * 86400.0))
+    found = ranked(tmp_path, "machine,cores,memory\nless,6,4G\nm,9,9G\n", one, two)
+    verdicts = {name: [row.fit for row in one.margins[:2]] for name, one in found.items()}
+
+    assert verdicts == {"less": [NOT, NOT], "m": [UNCLEAR, UNCLEAR]}
+    words = found["m"].margins[0].words
+    assert words.startswith("10 cores to 20 cores of 9 cores; a core may do 1.5")
+
+
 @pytest.mark.parametrize("shared", [2.0, 0.0])
 def test_profiles_that_share_too_little_time_give_bounds(shared: float) -> None:
     """Two minutes are less than a window, and both may be idle in them."""
