@@ -185,11 +185,12 @@ def _of_rows(name: str, text: str, earlier: Catalogue) -> Catalogue:
 
 def _disk(name: str, row: _Row, supplies: Mapping[str, Supply]) -> DiskOffer:
     size = row.numbers.get("request_size")
+    included = "machine" in row.texts and {"price_month", "price_hour"} & row.numbers.keys()
     return DiskOffer(
         name=name,
         supplies={key: one for key, one in supplies.items() if key not in _OF_THE_MACHINE},
         request_bytes=None if size is None else round(size),
-        price_month=row.numbers.get("disk_price_month"),
+        price_month=row.numbers.get("disk_price_month", 0.0 if included else None),
     )
 
 

@@ -93,7 +93,10 @@ def rank(
     processors or memory.
     """
     made = [
-        _candidate(machine, disk, demands, speeds.get(machine.name, {}))
+        _candidate(
+            _Pair(machine, disk, demands, _speed(demands.probes, speeds.get(machine.name, {}))),
+            _price(machine, disk, alone=not catalogue.prices_disks),
+        )
         for machine in catalogue.machines
         for disk in (*machine.disks, *catalogue.disks) or (None,)
     ]
@@ -110,30 +113,37 @@ def _order(one: MachineChoice) -> tuple[int, float, float, str]:
     )  # fmt: skip
 
 
-def _candidate(
-    machine: MachineOffer, disk: DiskOffer | None, demands: Demands, speeds: Mapping[str, float]
-) -> MachineChoice:
-    speed = _speed(demands.probes, speeds)
-    margins = tuple(_margins(_Pair(machine, disk, demands, speed)))
+class _Pair(NamedTuple):
+    """A machine, one of its disks, what is required of both, and the speed of its cores."""
+
+    machine: MachineOffer
+    disk: DiskOffer | None
+    demands: Demands
+    speed: float | None
+
+
+def _candidate(pair: _Pair, price: float | None) -> MachineChoice:
+    margins = tuple(_margins(pair))
     known = [one for one in margins if one.multiple is not None]
     # Of those that decide the verdict, the one with the least room.
     first = min(known, key=lambda one: (-_FITS.index(one.fit), one.multiple or 0.0), default=None)
     return MachineChoice(
-        machine=machine.name,
-        disk=disk.name if disk else "",
+        machine=pair.machine.name,
+        disk=pair.disk.name if pair.disk else "",
         fit=max((one.fit for one in margins), key=_FITS.index, default=Fit.UNCLEAR),
-        known="predicted" if speed is None else "measured",
+        known="predicted" if pair.speed is None else "measured",
         first=first.title if first else "",
         multiple=first.multiple if first else None,
-        price_month=_price(machine, disk),
+        price_month=price,
         margins=margins,
     )
 
 
-def _price(machine: MachineOffer, disk: DiskOffer | None) -> float | None:
-    if machine.price_month is None:
-        return None
-    return machine.price_month + ((disk.price_month or 0.0) if disk else 0.0)
+def _price(machine: MachineOffer, disk: DiskOffer | None, *, alone: bool) -> float | None:
+    """Return the price of both, None if a part of it is not known; or of the machine `alone`."""
+    if disk is None or alone or machine.price_month is None:
+        return machine.price_month
+    return None if disk.price_month is None else machine.price_month + disk.price_month
 
 
 def _speed(there: Mapping[str, float], here: Mapping[str, float]) -> float | None:
@@ -147,15 +157,6 @@ def _speed(there: Mapping[str, float], here: Mapping[str, float]) -> float | Non
         if here.get(metric) and there.get(metric)
     ]
     return geometric_mean(ratios) if ratios else None
-
-
-class _Pair(NamedTuple):
-    """A machine, one of its disks, what is required of both, and the speed of its cores."""
-
-    machine: MachineOffer
-    disk: DiskOffer | None
-    demands: Demands
-    speed: float | None
 
 
 def _margins(pair: _Pair) -> Iterator[Margin]:

@@ -41,6 +41,7 @@ class DiskOffer(Noun):
     request_bytes: int | None = None
     """A request that is larger counts as several; None where each counts as one."""
     price_month: float | None = None
+    """None where it is not known; 0 where the machine's price includes it."""
 
 
 class MachineOffer(Noun):
@@ -64,6 +65,12 @@ class Catalogue(Noun):
     currency: str = ""
     notes: tuple[str, ...] = ()
     """Sentences on the catalogue: its own remarks, and what could not be read."""
+
+    @property
+    def prices_disks(self) -> bool:
+        """Return whether any disk has a price; if none has, the prices are of machines alone."""
+        mine = (disk for machine in self.machines for disk in machine.disks)
+        return any(one.price_month is not None for one in (*mine, *self.disks))
 
 
 def join(parts: Iterable[Catalogue]) -> Catalogue:

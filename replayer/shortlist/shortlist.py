@@ -146,8 +146,17 @@ def draw_up(
         ),
         candidates=candidates,
         missing=demands.missing,
-        notes=(*demands.notes, *catalogue.notes, *_cores(candidates, speeds)),
+        notes=(
+            *demands.notes, *catalogue.notes, *_prices(candidates, catalogue),
+            *_cores(candidates, speeds),
+        ),
     )  # fmt: skip
+
+
+def _prices(candidates: Iterable[MachineChoice], catalogue: Catalogue) -> Iterable[str]:
+    priced = any(one.disk and one.price_month is not None for one in candidates)
+    if priced and not catalogue.prices_disks:
+        yield "prices are of machines alone: no disk in the catalogue has one (disk_price_month)"
 
 
 def _cores(
@@ -179,6 +188,8 @@ def _headline(candidates: Sequence[MachineChoice], currency: str) -> str:
         kind = "is predicted to fit" if best.known == "predicted" else "fits by its cores' probes"
         price = show_price(best.price_month, currency)
         cheapest = " and is the cheapest" if best.price_month is not None else ""
+        if any(one.fit is Fit.FITS and one.price_month is None for one in candidates):
+            cheapest = f"{cheapest} whose price is known" if cheapest else ""
         return (
             f"{best.title} {kind}{cheapest}{f' ({price} a month)' if price else ''}. Limiting "
             f"resource: {best.first}, {three(best.multiple or 0.0)} times what is needed. "

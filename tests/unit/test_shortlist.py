@@ -321,6 +321,45 @@ def test_disks_of_a_machine_are_its_choices(tmp_path: Path) -> None:
     assert found["m / slow"].fit is NOT
 
 
+@pytest.mark.parametrize(
+    ("prices", "known", "headline"),
+    [
+        ((50, ""), [150, None], "A / d1 is predicted to fit and is the cheapest whose price is"),
+        (("", ""), [100, 120], "A / d1 is predicted to fit and is the cheapest (100.00 a month)"),
+        ((50, 10), [130, 150], "B / d2 is predicted to fit and is the cheapest (130.00 a month)"),
+    ],
+)
+def test_a_disk_without_a_price_is_not_free(
+    tmp_path: Path, prices: tuple[object, object], known: list[float | None], headline: str
+) -> None:
+    """The sum is not known then; without any disk's price machines are compared without."""
+    path = tmp_path / "machines.csv"
+    path.write_text(
+        "machine,disk,cores,memory,iops,mbps,disk_size,price_month,disk_price_month\n"
+        "A,,8,32G,,,,100,\nB,,8,32G,,,,120,\n"
+        f"A,d1,,,9000,300,500G,,{prices[0]}\nB,d2,,,9000,300,500G,,{prices[1]}\n"
+    )
+    asked = DemandOptions()
+    made = shortlist.draw_up(
+        asked, demands.gather({"shop": day()}, asked), catalogue_file.load_catalogue(path), {},
+        profiles=["shop"], catalogues=["machines.csv"],
+    )  # fmt: skip
+
+    assert [one.price_month for one in made.candidates] == known
+    assert made.headline.startswith(headline)
+    assert any("of machines alone" in note for note in made.notes) is (prices == ("", ""))
+
+
+def test_the_price_of_a_row_includes_its_disk(tmp_path: Path) -> None:
+    """Of a machine that is rented with its disk there is no other price."""
+    text = (
+        "machine,disk,cores,memory,iops,mbps,disk_size,price_month,disk_price_month\n"
+        "metal,nvme,8,32G,9000,300,500G,90,\nm,d1,8,32G,9000,300,500G,80,20\n"
+    )
+    found = ranked(tmp_path, text, day())
+    assert [one.price_month for one in found.values()] == [90, 100]
+
+
 # The clouds' own tools
 
 AWS = {
