@@ -278,10 +278,13 @@ def disturbance(speed: CaptureRequirement, run: Run) -> str:
     if not void or len(void) % _MOST_VOID:
         return ""
     last = void[:_MOST_VOID]
-    programs = ", ".join(last[0].step.foreign.programs) if last[0].step.foreign else ""
+    most, programs = max(_others(trial.step) for trial in last), _programs(last[0].step)
+    return f"others used {most:.0%} of the processors in {len(last)} trials in a row{programs}"
+
+
+def _programs(step: StepResult) -> str:
     return (
-        f"others used {max(_others(trial.step) for trial in last):.0%} of the processors in "
-        f"{len(last)} trials in a row{f' ({programs})' if programs else ''}"
+        f" ({', '.join(step.foreign.programs)})" if step.foreign and step.foreign.programs else ""
     )
 
 
@@ -431,18 +434,12 @@ def judge(speed: CaptureRequirement, run: Run) -> FitVerdict:
     return FitVerdict(
         fit=fit,
         reasons=(words, *((held,) if held else ())),
-        multiple=load.multiple,
-        low=load.low,
-        high=load.high,
-        first=load.first,
-        proof=load.proof,
-        held=held,
-        rows=rows,
+        multiple=load.multiple, low=load.low, high=load.high,
+        first=load.first, proof=load.proof, held=held, rows=rows,
         changes=tuple(_changes(speed, load, rows)),
-        not_offered=load.not_offered,
-        not_tested=(),
+        not_offered=load.not_offered, not_tested=(),
         unproven=tuple(_unproven(speed, capacity)),
-    )
+    )  # fmt: skip
 
 
 def _changes(
@@ -494,17 +491,19 @@ def _fit(
     if not done or capacity.accepted is None:
         return *_nothing_held(run, done, capacity), ""
     words = show_multiple(capacity.accepted, capacity.low, capacity.high)
+    if capacity.high < 1:
+        return Fit.DOES_NOT_FIT, words, ""
     if capacity.low < 1:
-        below = capacity.high < 1
-        return (
-            (Fit.DOES_NOT_FIT, words, "")
-            if below
-            else (Fit.UNCLEAR, f"{words}, which contains what is required", "")
-        )
-    held, failed = _held(speed, hold)
-    if failed:
-        return Fit.DOES_NOT_FIT, f"{words} for a short time, but it could not be held", held
-    return Fit.FITS, words, held
+        return Fit.UNCLEAR, f"{words}, which contains what is required", ""
+    held, fit = _held(speed, run, hold)
+    return fit, f"{words}{_IF_HELD[fit]}", held
+
+
+_IF_HELD = {
+    Fit.FITS: "",
+    Fit.DOES_NOT_FIT: " for a short time, but it could not be held",
+    Fit.UNCLEAR: " for a short time, and it is unknown whether it can be held",
+}
 
 
 def _ended_early(speed: CaptureRequirement, run: Run, hold: StepResult | None) -> str:
@@ -533,18 +532,23 @@ def _nothing_held(run: Run, done: Sequence[SpeedTrial], capacity: Capacity) -> t
     return Fit.DOES_NOT_FIT, words
 
 
-def _held(speed: CaptureRequirement, hold: StepResult | None) -> tuple[str, bool]:
-    """Return how the hold (the last, longer replay) ended, in words, and whether it failed."""
+def _held(speed: CaptureRequirement, run: Run, hold: StepResult | None) -> tuple[str, Fit]:
+    """Return how the hold (the last, longer replay) ended, in words, and the verdict by it."""
     if hold is None:
-        words = "" if speed.hold is not None else "not held: the capture is hardly longer than that"
-        return words, False
+        if speed.hold is None:
+            return "not held: the capture is hardly longer than that", Fit.FITS
+        return f"not held: {run.error or run.status.value}", Fit.UNCLEAR
     lasted = show_duration(hold.value("replay.elapsed") or 0.0)
     if hold.status is not Status.DONE:
-        return f"not held to its end: {hold.reason or hold.status.value}", False
+        return f"not held to its end: {hold.reason or hold.status.value}", Fit.UNCLEAR
     ended, reason = _ended(speed, hold, _logged(hold))
     if ended is SearchTrial.HELD:
-        return f"held for {lasted}", False
-    return f"not held for {lasted}: {reason}", ended is SearchTrial.FAILED
+        return f"held for {lasted}", Fit.FITS
+    words = f"not held for {lasted}: {reason}"
+    if _others(hold) > _DISTURBED:
+        others = f"others used {_others(hold):.0%} of the processors meanwhile{_programs(hold)}"
+        return f"{words}, but {others}; {WAIT}", Fit.UNCLEAR
+    return words, Fit.UNCLEAR if ended is SearchTrial.NOT_OFFERED else Fit.DOES_NOT_FIT
 
 
 def _not_offered(done: Sequence[SpeedTrial]) -> str:

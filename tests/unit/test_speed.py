@@ -31,6 +31,15 @@ from replayer.steps.replay.spec import Spec
 from tests.captured import Capture
 from tests.made import altered
 
+FOREIGN = Foreign(cpu_share=0.6, programs=("cc 30%",), read_bytes=None, write_bytes=None)
+"""Other programs that disturb a replay."""
+
+
+def late(column: str) -> Series:
+    """Return a series of lags that grow."""
+    lags = (0.0, 0.5, 1.0, 2.0, 3.0)
+    return Series(started="", seconds=(1, 2, 3, 4, 5), columns={column: lags})
+
 
 @pytest.fixture
 def capture(tmp_path: Path) -> str:
@@ -271,12 +280,50 @@ def test_a_run_that_was_cut_short_is_unclear(sized: Callable[..., Any]) -> None:
     assert "Ctrl-C" in verdict.reasons[0]
 
 
+@pytest.mark.parametrize(
+    ("changed", "fit", "words"),
+    [
+        (
+            {"status": Status.FAILED, "reason": "the server was lost"},
+            Fit.UNCLEAR,
+            "server was lost",
+        ),
+        ({"status": Status.INTERRUPTED, "reason": "Ctrl-C"}, Fit.UNCLEAR, "Ctrl-C"),
+        ({"series": late("replay.lag_client")}, Fit.UNCLEAR, "late in the end"),
+        ({"series": late("replay.lag_server"), "foreign": FOREIGN}, Fit.UNCLEAR, "(cc 30%); end"),
+        ({"series": late("replay.lag_server")}, Fit.DOES_NOT_FIT, "late in the end"),
+        ({"foreign": FOREIGN}, Fit.FITS, "held for"),
+    ],
+)
+def test_the_hold_takes_part_in_the_verdict(
+    sized: Callable[..., Any], changed: dict[str, Any], fit: Fit, words: str
+) -> None:
+    """Only what was kept up to its end fits, and only the server's own failure refutes it."""
+    one = sized(3.0)
+    *steps, hold = one.run.steps
+    assert hold.name == capture_sizing.HOLD
+    summary = report.summary(altered(one.run, steps=(*steps, altered(hold, **changed))))
+
+    assert summary is not None
+    assert summary.verdict.fit is fit
+    assert words in summary.verdict.held
+
+
+def test_a_search_without_its_hold_is_unclear(sized: Callable[..., Any]) -> None:
+    """The server was lost between the last trial and the hold."""
+    one = sized(3.0)
+    summary = report.summary(altered(one.run, steps=one.run.steps[:-1], error="no server"))
+
+    assert summary is not None
+    assert summary.verdict.fit is Fit.UNCLEAR
+    assert "no server" in summary.verdict.held
+
+
 def test_void_replays_are_run_again_and_then_given_up(
     capture: str, run_of: Callable[..., Run]
 ) -> None:
     """A failure while others took the processors decides nothing: the same speed comes again."""
     wanted, workload = capture_sizing.planned(capture, SpeedOptions(window=10.0, objective=""))
-    foreign = Foreign(cpu_share=0.6, programs=("cc 30%",), read_bytes=None, write_bytes=None)
     following = capture_sizing.following(wanted)
     sizing = {"steps": (), "sizing": wanted.model_dump(mode="json")}
     run = run_of([1.0]).model_copy(update=sizing)
@@ -284,7 +331,7 @@ def test_void_replays_are_run_again_and_then_given_up(
     for _ in range(3):
         assert isinstance(spec, Spec)
         assert spec.speed == 1
-        made = altered(performed(wanted, spec, 0.1), foreign=foreign)
+        made = altered(performed(wanted, spec, 0.1), foreign=FOREIGN)
         run = altered(run, steps=(*run.steps, made))
         spec = following(run)
     one = report.summary(run)
