@@ -541,7 +541,7 @@ def _held(speed: CaptureRequirement, run: Run, hold: StepResult | None) -> tuple
     lasted = show_duration(hold.value("replay.elapsed") or 0.0)
     if hold.status is not Status.DONE:
         return f"not held to its end: {hold.reason or hold.status.value}", Fit.UNCLEAR
-    ended, reason = _ended(speed, hold, _logged(hold))
+    ended, reason = _ended(speed, hold, min(map(_failing, run.steps)))
     if ended is SearchTrial.HELD:
         return f"held for {lasted}", Fit.FITS
     words = f"not held for {lasted}: {reason}"

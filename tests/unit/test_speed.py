@@ -163,6 +163,7 @@ def test_errors_that_rise_end_it(sized: Callable[..., Any]) -> None:
         trial.reason for trial in capture_sizing.trials(rises.speed, rises.run)
     }
     assert always.verdict.multiple > 4
+    assert always.verdict.fit is Fit.FITS
 
 
 def test_work_that_did_not_run_is_not_sustained(sized: Callable[..., Any]) -> None:
