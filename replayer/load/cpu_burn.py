@@ -38,6 +38,8 @@ _LONG = 0.0005
 _ROUNDS = 5
 CLOSE = 0.05
 """Tolerated relative difference between the CPU got and the CPU wanted."""
+_FEW = CLOSE / 5
+"""Share of a level's statements that may be under way at its end and not count."""
 _TRY = 64
 """Units per statement of the first, rough measurement of a unit's cost."""
 _TRIAL = 0.005
@@ -138,14 +140,15 @@ def _sustained(
     """Measure a level; if its rate is not sustained, measure it again at a lower one or at none.
 
     Return the last result.  The rate is halved, up to _HALVINGS times, if a statement is to cost
-    less CPU than _LONG.  If not, the level is measured without a rate.  `wanted` is the CPU that a
+    less CPU than _LONG.  If not, or if no statement is due at that rate, the level is measured
+    without a rate.  `wanted` is the CPU that a
     statement is to cost, in seconds.
     """
     level = measure_level(asked, context, database)
     for _ in range(_HALVINGS):
-        if level.sustained or level.asked.rate is None:
+        if level.asked.rate is None or (level.sustained and level.offered):
             break
-        lower = None if wanted >= _LONG else level.asked.rate / 2
+        lower = None if wanted >= _LONG or not level.offered else level.asked.rate / 2
         level = measure_level(replace(asked, rate=lower), context, database)
     return level
 
@@ -224,8 +227,14 @@ def _unit(point: LevelRequest, context: Context, database: Database) -> float:
 
 
 def _cost(level: LevelResult) -> float | None:
-    """Return the server's CPU seconds for each statement; None if they are not known."""
-    done = sum(level.counts.values())
+    """Return the server's CPU seconds for each statement; None if they are not known.
+
+    If many statements, by comparison, are under way at the window's end, each statement counts by
+    its part within the window: the server used CPU for this part, too.
+    """
+    done = float(sum(level.counts.values()))
+    if level.in_flight > _FEW * done and level.service.mean_ns:
+        done = level.in_flight * level.seconds / (level.service.mean_ns / 1e9)
     if level.use.server is None or not done:
         return None
     return level.use.server * level.use.seconds / done

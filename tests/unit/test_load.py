@@ -1,6 +1,7 @@
 """Mixes, intended starts, requests and counts of a load, without a server."""
 
 from array import array
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from replayer.lazy_import import Later
 from replayer.load import cpu_burn
 from replayer.load import mix as mixes
 from replayer.load.arrivals import starts
+from replayer.load.level import LevelRequest
 from replayer.load.mix import WeightedMix
 from replayer.load.mix_parts import Hot
 from replayer.load.requests import Keys, Requests
@@ -130,6 +132,35 @@ def test_cpu_is_carried_by_the_probes_that_both_machines_ran() -> None:
     assert seconds == pytest.approx(0.002)
     assert "not carried" in words
     assert cpu_burn.cpu_here(mix_of(point=1, cpu="2ms"), [probe]) == (0.002, "")
+
+
+@pytest.mark.parametrize(("cpu", "rate"), [("5ms", None), ("0.15s", None), ("0.7s", None),
+                                           ("2s", None), ("2s", 0.001)])  # fmt: skip
+def test_long_statements_burn_what_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, cpu: str, rate: float | None
+) -> None:
+    """Also those that hardly or never end within a window, and those that are due in none."""
+    own, unit = 20e-6, 1e-7
+
+    def measured(asked: LevelRequest, *_: Any) -> Any:
+        cost = own + asked.burn * unit
+        begun = float(asked.rate is None)
+        done = int(asked.seconds / cost * begun)
+        return SimpleNamespace(
+            asked=asked, seconds=asked.seconds, sustained=True, offered=begun, in_flight=begun,
+            counts={"point": done}, service=SimpleNamespace(mean_ns=cost * 1e9 * begun),
+            use=SimpleNamespace(server=begun, seconds=asked.seconds),
+        )  # fmt: skip
+
+    monkeypatch.setattr(cpu_burn, "measure_level", measured)
+    tables: Any = None
+    mix = mix_of(point=1, cpu=cpu)
+    asked = LevelRequest(sessions=1, seconds=60, rate=rate, mix=mix, tables=tables)
+    context: Any = SimpleNamespace(done=())
+    found = cpu_burn.calibrate(asked, context, tables)
+
+    assert own + found.units * unit == pytest.approx(found.wanted_seconds, rel=cpu_burn.CLOSE)
+    assert found.got_seconds == pytest.approx(found.wanted_seconds, rel=cpu_burn.CLOSE)
 
 
 def mix_of(**words: Any) -> WeightedMix:
