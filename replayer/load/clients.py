@@ -324,14 +324,16 @@ class _Clients:
 
     def result(self) -> ClientResult:
         """Return the results of this process: counts, times, CPU seconds; call it after `run`."""
+        # A process without a statement had none waiting, up to the window's end.
+        least_ns = 0 if self._offered else round(self._job.seconds * 1e9)
         return ClientResult(
             tally=self._tallying.finish(),
             offered=self._offered,
             given_up=self._given_up,
             cpu=self._cpu,
             # A statement may wait from the first moment on.
-            last_empty=max(0, self._last_empty - self._begin) / 1e9,
-            ended=(self._seen - self._begin) / 1e9,
+            last_empty=max(least_ns, self._last_empty - self._begin) / 1e9,
+            ended=max(least_ns, self._seen - self._begin) / 1e9,
         )
 
 

@@ -36,6 +36,7 @@ from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context, Task
 from replayer.run.event_stream.rates import Rates
 from replayer.tables.pgio import TableSet
+from replayer.units import show_count, show_duration
 from replayer.watch import client_pools
 from replayer.watch.client_pools import Clients, Pool
 from replayer.watch.histogram import Latencies
@@ -494,9 +495,15 @@ def _level(  # noqa: PLR0917 - the parts of a level's result
 def _unsustained(
     asked: LevelRequest, results: Sequence[ClientResult], tally: LoadCounts, offered: int
 ) -> str:
-    """Return why a rate was not sustained (its backlog was never worked off), "" if it was."""
+    """Return why a rate was not sustained, "" if it was.
+
+    Its backlog was never worked off, or no statement was due.
+    """
     if asked.rate is None:
         return ""
+    if not offered:
+        rate, seconds = show_count(round(asked.rate, 3)), show_duration(asked.seconds)
+        return f"no statement was drawn: {rate}/s for {seconds} are none, let it take longer"
     last = min(result.last_empty for result in results)
     given_up = sum(result.given_up for result in results)
     if not given_up and last >= (1 - _EMPTY_IN_LAST) * asked.seconds:

@@ -212,6 +212,25 @@ class Echo:
         self._other.close()
 
 
+def test_a_process_without_a_statement_holds_no_load_up() -> None:
+    """It is neither late nor busy; if all processes are so, this is the reason."""
+    sessions: list[Any] = [Echo()]
+    job = replace(job_of(StreamPart(0, 1, 1), rate=0.02, seconds=20.0), statements=STATEMENTS[:1])
+    idle = clients._Clients(job, sessions, print)
+    idle.run(time.monotonic_ns())
+    idle.close()
+    sessions[0].close()
+    result = idle.result()
+    busy = replace(result, offered=1, ended=12.0)
+    counts = LoadCounts.of([result.tally, busy.tally])
+    asked = level.LevelRequest(2, 20.0, WeightedMix(range=1), TableSet(1000, 1, 1), rate=0.02)
+
+    assert result.offered == 0
+    assert sum(result.cpu) / result.ended < 1
+    assert level._unsustained(asked, [busy, result], counts, 1) == ""
+    assert level._unsustained(asked, [result], counts, 0).startswith("no statement was drawn: 0.02")
+
+
 @pytest.mark.parametrize("rate", [None, 500.0])
 def test_what_clients_return_and_report_is_of_no_clock(
     monkeypatch: pytest.MonkeyPatch, rate: float | None

@@ -37,7 +37,7 @@ from replayer.steps.capacity.outcome import (
     timed,
 )
 from replayer.steps.capacity.spec import Spec
-from replayer.units import show_count, show_duration
+from replayer.units import show_duration
 from replayer.watch import interference, quiet_machine
 
 HAS_WINDOW = False
@@ -300,11 +300,7 @@ def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
     was due.
     """
     if not level.offered:
-        rate = show_count(round(level.asked.rate or 0.0, 3))
-        seconds = show_duration(level.seconds)
-        return SearchTrial.NOT_OFFERED, (
-            f"no statement was drawn: {rate}/s for {seconds} are none, let a trial take longer"
-        )
+        return SearchTrial.NOT_OFFERED, level.reason
     asked, done = (round(rate * level.seconds) for rate in (level.offered, level.completed))
     if not level.sustained:
         clients = level.use.client >= _BUSY_CLIENTS * level.clients

@@ -221,7 +221,9 @@ def _facts(level: LevelResult) -> Mapping[str, bool | tuple[str, ...]]:
 
 
 def _notes(spec: Spec, level: LevelResult) -> Iterator[str]:
-    if not level.sustained:
+    if not level.offered:
+        yield level.reason
+    elif not level.sustained:
         yield (
             f"not sustained: {level.reason}; no percentile is given, as it would grow with the "
             f"length of the window: set rate lower"
