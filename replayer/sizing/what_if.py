@@ -92,9 +92,10 @@ def margins(growth: float, headroom: float, load: Loaded) -> Iterator[Remedy]:
     """Yield a remedy for each margin, headroom or growth, without which the database would fit.
 
     `growth` is a factor: 1.5 means 50 % more load.  `headroom` is a share: 0.3 is 30 %.  `load` is
-    the result with both margins.  If it fits already, nothing is yielded.
+    the result with both margins.  If it fits already, or if the rate was sustained but could not be
+    held, nothing is yielded: only the search has measured another rate.
     """
-    if load.fit is Fit.FITS or load.low is None:
+    if load.fit is Fit.FITS or load.low is None or load.low >= 1:
         return
     for name, factor in (
         (f"the headroom of {headroom:.0%}", 1 + headroom),

@@ -430,6 +430,15 @@ def test_what_would_fit_without_headroom_says_so(wanted: Requirement) -> None:
     assert any("without the headroom of 30%" in text and "1.17" in text for text in words)
 
 
+@pytest.mark.parametrize("held", ["exceeded", "disturbed"])
+def test_margins_are_no_remedy_for_a_failed_hold(wanted: Requirement, held: str) -> None:
+    """A lower rate has not been held either: that it fits without headroom was not measured."""
+    sizing = sizing_of(wanted, planned(wanted, SizingOptions(), MACHINE))
+    verdict = judge(sizing, run_of(sizing, multiple=1.1, low=1.05, high=1.2, held=held))
+    assert verdict.fit is not Fit.FITS
+    assert not any("it fits" in change.words for change in verdict.changes)
+
+
 def test_more_memory_is_a_prediction_from_the_hits_of_smaller_buffers(sizing: Sizing) -> None:
     """Misses that halve with each doubling halve again; where all fits there are none."""
     curve = [(1.0, 0.4), (2.0, 0.2), (4.0, 0.1)]
