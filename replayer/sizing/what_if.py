@@ -17,6 +17,8 @@ from replayer.units import show_duration, show_size, three
 _ALL_FOUND = 0.001
 """Share of blocks that are missed: below it more memory changes nothing."""
 _MORE_MEMORY = 2.0
+_PERCENT = 99
+"""The percentile of response times that a trial's row has."""
 
 
 def changes(
@@ -33,7 +35,7 @@ def changes(
     """
     yield from _floor(sizing, run)
     if step is not None:
-        yield from _objective(step, load)
+        yield from _objective(sizing, step, load)
     yield from margins(sizing.requirement.growth, sizing.requirement.headroom, load)
     yield from more_of_the_first(load, rows)
     yield from _memory(sizing, run, load, rows)
@@ -65,20 +67,21 @@ def _flush_seconds(run: Run) -> float:
     return 0.0
 
 
-def _objective(step: StepResult, load: Loaded) -> Iterator[Remedy]:
+def _objective(sizing: Sizing, step: StepResult, load: Loaded) -> Iterator[Remedy]:
     """Yield a remedy: the objective that failed trials at the required rate would have met, if any.
 
-    `step` has the table of trials.
+    `step` has the table of trials.  Nothing is yielded for other percentiles than the 99th, or if
+    the trials failed for another reason than it.
     """
-    if load.fit is Fit.FITS:
+    wanted = goals(sizing.objective)
+    if load.fit is Fit.FITS or any(goal.percent != _PERCENT for goal in wanted):
         return
-    near = [
-        row
+    times = [
+        row["p99_s"]
         for row in step.tables.get("trials", ())
-        if row["multiple"] >= 0.999 and row["p99_s"] is not None and row["ended"] == "failed"
+        if math.isclose(row["multiple"], 1, rel_tol=1e-3) and row["ended"] == "failed"
     ]
-    times = [row["p99_s"] for row in near if row["multiple"] < 1.001]
-    if times:
+    if times and None not in times and min(times) > min(goal.seconds for goal in wanted):
         yield Remedy(
             words=(
                 f"the required rate was sustained with p99 {show_duration(max(times))}: an "

@@ -430,6 +430,28 @@ def test_what_would_fit_without_headroom_says_so(wanted: Requirement) -> None:
     assert any("without the headroom of 30%" in text and "1.17" in text for text in words)
 
 
+@pytest.mark.parametrize(
+    ("objective", "p99s", "words"),
+    [
+        ("p99=20ms", (0.03, 0.05), [("the required rate was sustained with p99 50.0 ms: an "
+                                     "objective above that would be kept to")]),
+        ("p99=20ms p99.9=200ms", (0.01, 0.01), []),
+        ("p95=5ms", (0.01, 0.01), []),
+        ("p99=20ms", (0.03, None), []),
+        ("p99=20ms", (0.01, 0.01), []),
+    ],
+)  # fmt: skip
+def test_another_objective_is_a_remedy_only_where_the_p99_alone_failed(
+    sizing: Sizing, objective: str, p99s: Sequence[float | None], words: list[str]
+) -> None:
+    """Other percentiles are not in the rows, and a trial that was not sustained has no times."""
+    sizing = altered(sizing, objective=objective)
+    trials = tuple(trial(1.0, sizing.rate, "failed", p99) for p99 in p99s)
+    run = run_of(sizing, multiple=0.9, low=0.85, high=0.95, trials=trials)
+    found = [one.words for one in judge(sizing, run).changes]
+    assert [one for one in found if "objective" in one] == words
+
+
 @pytest.mark.parametrize("held", ["exceeded", "disturbed"])
 def test_margins_are_no_remedy_for_a_failed_hold(wanted: Requirement, held: str) -> None:
     """A lower rate has not been held either: that it fits without headroom was not measured."""
