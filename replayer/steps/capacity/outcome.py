@@ -158,10 +158,20 @@ def record(
             f"others used the processors in {void} of {len(trials)} trials, which did not hold: "
             f"these do not count"
         )
+    _note_refused(findings, trials, "in these trials")
     findings.notes += other_sessions.notes_of_windows(
         (trial.level.others, trial.level.activity) for trial in trials
     )
     _record_first(findings, found, trials)
+
+
+def _note_refused(findings: StepRecorder, trials: Sequence[CapacityTrial], where: str) -> None:
+    refused = sum(trial.level.failures for trial in trials)
+    if refused:
+        findings.note(
+            f"{refused:,} statements were refused {where} for a deadlock or a lock that came too "
+            f"late; they are in no percentile"
+        )
 
 
 def _record_first(findings: StepRecorder, found: Capacity, trials: Sequence[CapacityTrial]) -> None:
@@ -191,6 +201,7 @@ def record_hold(findings: StepRecorder, trial: CapacityTrial) -> None:
     """
     level = trial.level
     findings.row("hold", **_columns(trial))
+    _note_refused(findings, [trial], "while the required rate was held")
     ended = "within" if trial.ended is SearchTrial.HELD else "exceeded"
     findings.facts["capacity.held"] = DISTURBED if trial.void else ended
     findings.facts["capacity.held_why"] = (

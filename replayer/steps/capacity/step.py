@@ -305,10 +305,10 @@ def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
     if not level.sustained:
         clients = level.use.client >= _BUSY_CLIENTS * level.clients
         return SearchTrial.NOT_OFFERED if clients else SearchTrial.FAILED, level.reason
-    if done + level.failures + 1 < _DONE * asked:
-        return SearchTrial.FAILED, (
-            f"{done:,} of {asked:,} statements were done within {show_duration(level.seconds)}"
-        )
+    if done + 1 < _DONE * asked:
+        refused = f", and {level.failures:,} were refused" if level.failures else ""
+        within = f"within {show_duration(level.seconds)}"
+        return SearchTrial.FAILED, f"{done:,} of {asked:,} statements were done {within}{refused}"
     over = _over(goals(objective), level)
     return (SearchTrial.FAILED, over) if over else (SearchTrial.HELD, "")
 
