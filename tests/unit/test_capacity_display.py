@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from replayer.model import Status, StepResult
 from replayer.run.display import Sentence
 from replayer.steps.capacity import display
@@ -12,8 +14,15 @@ REQUIRED: dict[str, Any] = {
 }
 
 
-def sentences(facts: dict[str, Any]) -> list[str]:
-    """Return the sentences of a search with these facts."""
+TRIAL = {
+    **dict.fromkeys(("p50_s", "p99_s", "server_cores", "reads_per_second", "writes_per_second")),
+    **dict.fromkeys(("multiple", "asked_per_second", "throughput_per_second", "lag_s"), 1.0),
+    **dict.fromkeys(("user_cores", "system_cores", "log_share", "row_lock_share"), 0.1),
+}
+
+
+def sentences(facts: dict[str, Any], *trials: str) -> list[str]:
+    """Return the sentences of a search with these facts, whose trials ended so."""
     done = StepResult(
         step="capacity",
         name="capacity",
@@ -23,8 +32,25 @@ def sentences(facts: dict[str, Any]) -> list[str]:
         elapsed=1.0,
         spec={},
         facts=facts,
+        tables={"trials": tuple({**TRIAL, "ended": ended} for ended in trials)},
     )
     return [part.text for part in display.form(done).parts if isinstance(part, Sentence)]
+
+
+@pytest.mark.parametrize(
+    ("trials", "words"),
+    [
+        (("failed", "void", "not offered"), "no rate that was tried held: {} is out of reach"),
+        (("held",), "no rate was sustained for sure: {} is not proven"),
+        (("held", "failed"), "no rate was sustained for sure: {} is not proven"),
+        (("not offered", "void"), "no rate could be offered to the server: nothing is known of {}"),
+    ],
+)
+def test_the_required_rate_is_out_of_reach_only_if_a_trial_failed_and_none_held(
+    trials: tuple[str, ...], words: str
+) -> None:
+    """A search that was cut short, or whose clients were too slow, has refuted nothing."""
+    assert sentences(REQUIRED, *trials) == [words.format("the required 300/s with p99 < 10 ms")]
 
 
 def test_a_search_without_a_rate_that_held_calls_the_required_one_out_of_reach() -> None:

@@ -82,7 +82,7 @@ def _answer(result: StepResult) -> Iterator[Sentence]:
     if given_up:
         yield Sentence(f"the search was given up: {given_up}", Tone.BAD)
     if multiple is None and not given_up:
-        yield Sentence(f"no rate that was tried held: {required} is out of reach", Tone.BAD)
+        yield Sentence(_nothing_sure(result.tables.get("trials", ()), required), Tone.BAD)
     elif multiple is not None:
         ends = f"{low:.2f} to " + ("no end" if high is None else f"{high:.2f}")
         clear = "" if result.facts.get("capacity.clear") else "unclear: "
@@ -90,6 +90,19 @@ def _answer(result: StepResult) -> Iterator[Sentence]:
         yield Sentence(words, Tone.GOOD if multiple >= 1 and not clear else Tone.BAD)
     if result.facts.get("capacity.proof"):
         yield Sentence(f"limiting resource: {result.facts['capacity.proof']}")
+
+
+def _nothing_sure(trials: Sequence[Row], required: str) -> str:
+    """Return a sentence on a search without a multiple, by the trials that count.
+
+    `required` is the required rate, with its objective.
+    """
+    ended = {row["ended"] for row in trials} - {"void"}
+    if "held" in ended:
+        return f"no rate was sustained for sure: {required} is not proven"
+    if ended == {"not offered"}:
+        return f"no rate could be offered to the server: nothing is known of {required}"
+    return f"no rate that was tried held: {required} is out of reach"
 
 
 def _hold(result: StepResult) -> Iterator[Sentence]:
