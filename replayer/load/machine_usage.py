@@ -9,6 +9,7 @@ from typing import Any
 from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
 from replayer.errors import Interrupted, ReplayerError
+from replayer.load.server_clock import ClockReading, step_between
 from replayer.machine import cgroups, processors
 from replayer.machine.cgroups import CgroupUsage
 from replayer.machine.processes import CpuSeconds
@@ -113,6 +114,11 @@ class Activity:
     lock_waits: int | None = None
     deadlocks: int | None = None
     temp_bytes: int | None = None
+    stepped: float = 0.0
+    """Seconds by which the server's clock was set forward meanwhile, below 0 if it was set back.
+
+    If it is not 0, `seconds` are by replayer's clock.
+    """
 
     @property
     def hit_ratio(self) -> float | None:
@@ -147,12 +153,19 @@ class UsageMark:
 class Counted:
     """The server's counters at one end of a window: of blocks, and `more` by their names.
 
-    `clock_ns` is the time of the reading by this machine's monotonic clock.
+    `clock_ns` is the time of the reading by this machine's monotonic clock, and `asked_ns` that of
+    the request for it.
     """
 
     counters: ServerCounters
     more: Mapping[str, Any]
+    asked_ns: int
     clock_ns: int
+
+    @property
+    def clock(self) -> ClockReading:
+        """Return the server's clock, and this machine's before and after its reading."""
+        return ClockReading(self.counters.clock, self.asked_ns, self.clock_ns)
 
 
 def moment(context: Context) -> UsageMark:
@@ -186,11 +199,12 @@ def counted(database: Database) -> Counted:
             raise
         except ReplayerError:
             more = {}
+    asked_ns = time.monotonic_ns()
     if database.engine.verb(protocol.COUNTERS) is None:
-        return Counted(ServerCounters(time.monotonic(), 0, 0), more, time.monotonic_ns())
+        return Counted(ServerCounters(asked_ns / 1e9, 0, 0), more, asked_ns, asked_ns)
     row = database.row(protocol.COUNTERS)
     counters = ServerCounters(row.real("clock"), row.number("hits"), row.number("reads"))
-    return Counted(counters, more, time.monotonic_ns())
+    return Counted(counters, more, asked_ns, time.monotonic_ns())
 
 
 def activity(
@@ -200,7 +214,7 @@ def activity(
 
     The time over which it counted begins at `opened_ns`, when the clients were started.  It ends at
     `done_ns`, when the last client was done, if that is known: the counters are read later, when
-    all clients have reported.
+    all clients have reported.  If the server's clock was set meanwhile, the time is by replayer's.
     """
     moved = {
         name: int(after.more[name]) - int(value)
@@ -208,9 +222,12 @@ def activity(
         if value is not None and after.more.get(name) is not None
     }
     first, last = before.counters, after.counters
-    waited = (opened_ns - before.clock_ns + after.clock_ns - (done_ns or after.clock_ns)) / 1e9
-    seconds = last.clock - first.clock - waited
-    return Activity(seconds, last.hits - first.hits, last.reads - first.reads, **moved)
+    ended_ns = done_ns or after.clock_ns
+    stepped = step_between(before.clock, after.clock)
+    waited = (opened_ns - before.clock_ns + after.clock_ns - ended_ns) / 1e9
+    seconds = (ended_ns - opened_ns) / 1e9 if stepped else last.clock - first.clock - waited
+    hits, reads = last.hits - first.hits, last.reads - first.reads
+    return Activity(seconds, hits, reads, **moved, stepped=stepped)
 
 
 @dataclass(frozen=True, slots=True)

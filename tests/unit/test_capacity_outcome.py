@@ -19,7 +19,7 @@ def level_of(completed: float, failures: int) -> Any:
     return SimpleNamespace(
         offered=100.0, completed=completed, failures=failures, seconds=20.0, sustained=True,
         reason="", response_by_kind={"update": Latencies()}, response=Latencies(), others=None,
-        activity=None,
+        activity=SimpleNamespace(stepped=0.0),
     )  # fmt: skip
 
 

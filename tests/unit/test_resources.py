@@ -8,12 +8,13 @@ from typing import Any, cast
 import pytest
 
 from replayer.analysis.capacity.saturation import WaitReason
-from replayer.load import resources
-from replayer.load.machine_usage import Granted, MachineUse
+from replayer.load import resources, server_clock
+from replayer.load.machine_usage import Counted, Granted, MachineUse, activity
 from replayer.machine.host import Host
 from replayer.model import Status, StepResult
 from replayer.run.context import Context
 from replayer.watch.interference import Traffic
+from replayer.watch.ledger import ServerCounters
 from replayer.watch.sampler import DeviceDelta
 
 
@@ -136,3 +137,26 @@ def test_reads_that_others_did_are_not_of_the_load() -> None:
     )  # fmt: skip
     reads = dict(resources.uses(used, None, {}, 0))[resources.READS]
     assert (reads.busy, reads.own) == (1000, 250)
+
+
+@pytest.mark.parametrize(
+    ("step", "notes"),
+    [
+        (0.0, []),
+        (3600.0, ["the server's clock was set forward by 3,600 s meanwhile: "]),
+        (-60.0, ["the server's clock was set back by 60.0 s meanwhile: "]),
+    ],
+)
+def test_a_clock_that_is_set_changes_no_rate_of_a_load(step: float, notes: list[str]) -> None:
+    """The clients worked from second 1 to 11; the server's clock was set in between."""
+    second = 10**9
+    before = Counted(ServerCounters(1e9, 0, 0), {"wal_bytes": 0}, 0, 0)
+    counters = ServerCounters(1e9 + 12 + step, 0, 100_000)
+    after = Counted(counters, {"wal_bytes": 50_000}, 12 * second, 12 * second)
+    moved = activity(before, after, second, 11 * second)
+
+    assert moved.rate("reads") == pytest.approx(10_000)
+    assert moved.rate("wal_bytes") == pytest.approx(5_000)
+    assert moved.stepped == pytest.approx(step)
+    found = server_clock.notes([0.0, moved.stepped])
+    assert [note.split("the rates")[0] for note in found] == notes

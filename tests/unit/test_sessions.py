@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from replayer.load.server_clock import ClockReading, step_between
 from replayer.model import ReadOrigin, Steadiness
 from replayer.steps.sessions import outcome as sessions_outcome
 from replayer.steps.sessions import window as sessions_window
 from replayer.steps.sessions.spec import Spec
-from replayer.steps.sessions.window import ClockReading, SessionsWindow, step_between
+from replayer.steps.sessions.window import SessionsWindow
 from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult, TableSet
 from replayer.watch.histogram import Latencies

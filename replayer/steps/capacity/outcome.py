@@ -7,7 +7,7 @@ from typing import Any
 from replayer.analysis.capacity import saturation
 from replayer.analysis.capacity.capacity_search import Capacity, SearchTrial
 from replayer.analysis.capacity.saturation import LevelPoint
-from replayer.load import other_sessions
+from replayer.load import other_sessions, server_clock
 from replayer.load.level import LevelResult
 from replayer.load.rows import level_columns, resource_columns
 from replayer.model import Better
@@ -159,6 +159,7 @@ def record(
             f"these do not count"
         )
     _note_refused(findings, trials, "in these trials")
+    findings.notes += server_clock.notes(trial.level.activity.stepped for trial in trials)
     findings.notes += other_sessions.notes_of_windows(
         (trial.level.others, trial.level.activity) for trial in trials
     )

@@ -12,7 +12,7 @@ from replayer.analysis.capacity import saturation, scalability
 from replayer.analysis.capacity.saturation import LITTLE, LevelPoint, Saturation
 from replayer.analysis.capacity.scalability import Estimate, Scalability
 from replayer.errors import ReplayerError
-from replayer.load import other_sessions
+from replayer.load import other_sessions, server_clock
 from replayer.load.level import LevelResult
 from replayer.load.rows import level_columns, resource_columns
 from replayer.model import Better
@@ -74,6 +74,7 @@ def record(spec: Spec, context: Context, trials: Sequence[RampTrial]) -> None:
         "ramp.waits": tuple(_waits(trials, found.knee)),
     }
     findings.notes += [*_notes(trials, found)]
+    findings.notes += server_clock.notes(trial.level.activity.stepped for trial in trials)
     findings.notes += other_sessions.notes_of_windows(
         (trial.level.others, trial.level.activity) for trial in trials
     )

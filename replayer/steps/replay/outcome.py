@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from replayer.analysis.differences import divergence
-from replayer.load import resources
+from replayer.load import resources, server_clock
 from replayer.load.machine_usage import Activity, MachineUse
 from replayer.load.resources import Queues
 from replayer.model import Better, Cold, Latency, Places, Replayed, Series
@@ -375,6 +375,7 @@ def _keep_accounts(context: Context, window: ReplayWindow, cold: Cold) -> None:
     )
     if activity is None:
         return
+    findings.notes += server_clock.notes([activity.stepped])
     balance = ledger.balance(
         None,
         activity.seconds,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from replayer.engines.connection import Database
-from replayer.load import cpu_burn, other_sessions
+from replayer.load import cpu_burn, other_sessions, server_clock
 from replayer.load.level import LevelRequest, LevelResult, measure_level
 from replayer.load.mix import WeightedMix
 from replayer.model import Better, Cold, Ledger, Series
@@ -68,6 +68,7 @@ def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Databa
         asked = replace(asked, burn=found.units)
     level = measure_level(asked, context, database)
     context.findings.notes += other_sessions.notes(level.others, level.activity)
+    context.findings.notes += server_clock.notes([level.activity.stepped])
     return level
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from replayer.analysis.differences import steadiness
+from replayer.load import server_clock
 from replayer.model import Better, Cold, Foreign, Ledger, ReadOrigin, Reads, Series, Steadiness
 from replayer.run import step_recorder as findings_of
 from replayer.run.context import Context
@@ -307,14 +308,10 @@ def _update_notes(spec: Spec, window: SessionsWindow) -> list[str]:
 
 def _clock_notes(window: SessionsWindow) -> list[str]:
     """Return a note, in a list, if the server's clock was set during the window; [] if not."""
-    if not window.stepped:
-        return []
-    way = "forward" if window.stepped > 0 else "back"
-    note = (
-        f"the server's clock was set {way} by {abs(window.stepped):.3g} s meanwhile: the rates are "
-        f"by replayer's clock, and the longest latency and the series may be off by as much"
-    )
-    return [note]
+    return [
+        f"{note}, and the longest latency and the series may be off by as much"
+        for note in server_clock.notes([window.stepped])
+    ]
 
 
 def _count_notes(context: Context) -> list[str]:

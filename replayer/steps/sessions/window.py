@@ -11,6 +11,7 @@ from typing import NamedTuple
 from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError
+from replayer.load.server_clock import ClockReading, step_between
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context
 from replayer.servers import protocol
@@ -36,8 +37,6 @@ _SETTLE_TRIES = 20
 _SHORTEST_SLICE = 0.25
 _LONGEST_SLICE = 2.0
 _POLL = 1.0
-_STEP_SHARE = 0.01
-"""Share of the window by which the server's clock may differ from replayer's: clocks are slewed."""
 _GRACE = 2.0
 """Seconds after the first loss of a connection in which more sessions may report a loss."""
 
@@ -108,35 +107,6 @@ def _settled(database: Database) -> ServerCounters:
         if (latest.hits, latest.reads) == (earlier.hits, earlier.reads):
             break
     return latest
-
-
-class ClockReading(NamedTuple):
-    """The server's clock, and replayer's clock just before and just after the server's was read."""
-
-    server: float
-    """Seconds since 1970, by the server's clock; the other two are ns of the monotonic clock."""
-    begin_ns: int
-    end_ns: int
-
-    @classmethod
-    def of(cls, database: Database) -> "ClockReading":
-        """Read the server's clock, and replayer's clock before and after that."""
-        begin_ns = time.monotonic_ns()
-        clock = _counters(database).clock
-        return cls(clock, begin_ns, time.monotonic_ns())
-
-
-def step_between(first: ClockReading, last: ClockReading) -> float:
-    """Return the seconds by which the server's clock was set forward between two readings.
-
-    The result is below 0 if it was set back.  A reading takes time, and a difference that this may
-    explain does not count.  Nor does a step of at most a hundredth of the time between the
-    readings: then return 0.
-    """
-    moved = last.server - first.server
-    least, most = (last.begin_ns - first.end_ns) / 1e9, (last.end_ns - first.begin_ns) / 1e9
-    step = moved - min(max(moved, least), most)
-    return step if abs(step) > _STEP_SHARE * most else 0.0
 
 
 class _RowsRead(NamedTuple):
