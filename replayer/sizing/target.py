@@ -385,17 +385,19 @@ def _multiple(limit: Limit, asked: _Asked, spent: _Spent) -> float:
 def _words(limit: Limit, unit: str, asked: _Asked, spent: _Spent, fit: Fit) -> str:
     required = asked.rate
     base, need = show(limit.baseline, unit), show(required, unit)
+    empty = spent.runs_out(limit, asked.factor) if limit.bursts else None
+    when = "" if empty is None else f"would be empty at {usage.clock(empty)} of the profile"
     if required <= limit.baseline:
-        return f"{need} of {base}"
+        peaks = f", but at higher peaks a full bucket {when}" if when else ""
+        return f"{need} of {base}{peaks}"
     if not limit.bursts:
         return f"{need} of {base}, which is too little"
     if required > limit.burst:
         return f"{need} of {show(limit.burst, unit)}, which is too little even with credits"
     lasts = show_duration(limit.lasts(required))
     held = f"{need} over a base of {base}: a full bucket lasts {lasts} of it"
-    empty = spent.runs_out(limit, asked.factor)
-    if empty is not None:
-        return f"{held}, and would be empty at {usage.clock(empty)} of the profile"
+    if when:
+        return f"{held}, and {when}"
     if fit is Fit.UNCLEAR:
         return f"{held}, which the profile, shorter than a day, does not spend: a day may"
     return f"{held}, which the profile never spends"

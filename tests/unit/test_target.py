@@ -91,6 +91,18 @@ def test_growth_empties_the_bucket(tmp_path: Path) -> None:
     assert "would be empty at" in later.words
 
 
+def test_peaks_above_the_required_percentile_spend_credits_too(tmp_path: Path) -> None:
+    """The 95th percentile is below the base; 25 minutes at 2,900 empty the bucket all the same."""
+    one = profile(read_iops=busy(25, 2900, base=250.0), write_iops=0.0)
+    text = GP2.replace("5_400_000", "1_000_000")
+    made = judged(tmp_path, text, one, percentile=95.0)["iops"]
+    kept = judged(tmp_path, GP2, one, percentile=95.0)["iops"]
+
+    assert made.fit is Fit.DOES_NOT_FIT
+    assert made.words.startswith("250/s of 300/s, but at higher peaks a full bucket would be empty")
+    assert (kept.fit, kept.words) == (Fit.FITS, "250/s of 300/s")
+
+
 def by_the_minute(demand: NDArray[np.float64], baseline: float, credits_: float) -> bool:
     """Return whether a bucket ever is empty, minute by minute."""
     level = credits_
