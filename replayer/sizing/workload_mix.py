@@ -370,7 +370,9 @@ def _guessed_reads(counted: _Counted) -> dict[str, Any]:
         counted.assume("rows are not counted: each read of the device is taken for a row")
         return {"point": reads}
     excess = counted.sum("read_mbps") * 1e6 - reads * counted.block_bytes
-    large = min(reads, max(0.0, excess / (_LARGE - counted.block_bytes)))
+    # A read of a scan is larger than one block, however large blocks are.
+    large_bytes = max(_LARGE, 2 * counted.block_bytes)
+    large = min(reads, max(0.0, excess / (large_bytes - counted.block_bytes)))
     counted.assume("rows are not counted: a small read of the device is taken for a row, a large "
                    "one for part of a scan")  # fmt: skip
     bytes_ = counted.sum("read_mbps") * 1e6 - (reads - large) * counted.block_bytes

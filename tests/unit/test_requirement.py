@@ -288,6 +288,17 @@ def test_a_device_alone_gives_reads_scans_and_updates() -> None:
     assert len(made.assumptions) == 2
 
 
+@pytest.mark.parametrize("block_bytes", [131_072, 262_144])
+def test_a_device_with_large_blocks_has_larger_scans(block_bytes: int) -> None:
+    """A read of one block is a row, and one of two blocks a part of a scan."""
+    mbps = 1000 * block_bytes / 1e6
+    rows = workload_mix.of({"read_iops": 1000.0, "read_mbps": mbps}, block_bytes=block_bytes)
+    scans = workload_mix.of({"read_iops": 1000.0, "read_mbps": 2 * mbps}, block_bytes=block_bytes)
+
+    assert [rows.point, rows.scanned_blocks] == pytest.approx([1000, 0], abs=1e-6)
+    assert [scans.point, scans.scanned_blocks] == pytest.approx([0, 2000], abs=1e-6)
+
+
 def test_the_cpu_of_the_server_is_burnt_and_not_that_of_the_host() -> None:
     """Where both are known the server's own counts; of the host's alone it is said."""
     both = workload_mix.of(SELECT_ONLY | {"server_cpu_cores": 2.0, "cpu_cores": 3.0})
