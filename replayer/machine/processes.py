@@ -8,6 +8,7 @@ have ended and were not reaped.
 import os
 import time
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,9 +86,10 @@ def family(pid: int, *, ended: bool = False) -> list[int]:
 def serving(data: Path, programs: Path, user: User | None, word: str = "") -> list[int]:
     """Return the ids of processes that run a program of the folder `programs` on the folder `data`.
 
-    Their working directory is `data`, or `data` is one of their arguments. `user` is the user that
-    they run as, None for the user of this process.  If `word` is given, only processes with `word`
-    in their command line are returned: an interpreter in `programs` may run other programs, too.
+    Their working directory is `data`, or an argument is `data` or a path in it. `user` is the user
+    that they run as, None for the user of this process.  If `word` is given, only processes with
+    `word` in their command line are returned: an interpreter in `programs` may run other programs,
+    too.
     """
     uid = os.geteuid() if user is None else user.uid
     home, folder = str(data.resolve()), str(programs.resolve())
@@ -96,9 +98,19 @@ def serving(data: Path, programs: Path, user: User | None, word: str = "") -> li
         if _owner(pid) != uid or _link(pid, "exe", user).rpartition("/")[0] != folder:
             continue
         line = arguments(pid)
-        if word in line and (_link(pid, "cwd", user) == home or str(data) in line):
+        if word in line and (_link(pid, "cwd", user) == home or _names(line, {str(data), home})):
             pids.append(pid)
     return pids
+
+
+def _names(line: str, folders: set[str]) -> bool:
+    """Return whether an argument of a command line is one of the folders, or a path in one.
+
+    The path may follow `-D`, or an option's name and `=`.
+    """
+    words = line.split("\0")
+    paths = [(word, word.removeprefix("-D"), word.partition("=")[2]) for word in words]
+    return any(f"{path}/".startswith(f"{one}/") for path in chain(*paths) for one in folders)
 
 
 def state(pid: int) -> str:

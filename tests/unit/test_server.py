@@ -346,6 +346,33 @@ def test_processes_of_a_data_directory_are_those_of_our_programs(tmp_path: Path)
     assert processes.serving(tmp_path, found, None) == []
 
 
+@pytest.mark.parametrize(
+    ("argument", "ours"),
+    [
+        ("{0}", True),
+        ("-D{0}/", True),
+        ("--datadir={0}", True),
+        ("--defaults-file={0}/replayer.cnf", True),
+        ("{0}2", False),
+        ("--datadir=/mnt{0}", False),
+    ],
+)
+def test_a_server_whose_folder_has_a_similar_name_is_not_ours(
+    tmp_path: Path, argument: str, *, ours: bool
+) -> None:
+    """/mnt/pg/data contains the text /pg/data, and so does /pg/data2."""
+    data = tmp_path / "data"
+    command = ["sh", "-c", "echo; read line", "sh", argument.format(data)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout
+        server.stdout.readline()
+        found = Path(os.readlink(f"/proc/{server.pid}/exe")).parent  # noqa: PTH115
+        try:
+            assert processes.serving(data, found, None) == ([server.pid] if ours else [])
+        finally:
+            server.kill()
+
+
 def test_unknown_engine_choice_names_the_nearest() -> None:
     """A misspelt choice is answered with the right one."""
     with pytest.raises(NotFound, match="did you mean off"):
