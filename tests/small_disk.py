@@ -1,4 +1,4 @@
-"""Small file systems in memory, for tests of disks that are full."""
+"""Small file systems in memory or in a file, for tests of disks that are full or not disks."""
 
 import contextlib
 import subprocess
@@ -21,3 +21,22 @@ def small_disk(*options: str) -> Iterator[Path]:
             yield Path(folder)
         finally:
             subprocess.run(["umount", folder], check=True)
+
+
+@contextlib.contextmanager
+def disk_in_a_file(folder: Path) -> Iterator[Path]:
+    """Mount an ext4 of 64 MiB in a file of `folder`; yield its folder, or skip."""
+    file, mounted = folder / "disk.img", folder / "mounted"
+    with file.open("wb") as disk:
+        disk.truncate(64 << 20)
+    mounted.mkdir()
+    commands = ["mkfs.ext4", "-q", str(file)], ["mount", "-o", "loop", str(file), str(mounted)]
+    try:
+        if any(subprocess.run(c, check=False, capture_output=True).returncode for c in commands):
+            pytest.skip("loop mounts are not allowed here")
+    except FileNotFoundError:
+        pytest.skip("there is no mkfs.ext4")
+    try:
+        yield mounted
+    finally:
+        subprocess.run(["umount", mounted], check=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Self
@@ -18,6 +19,7 @@ from replayer.model import StepSpec
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Progress
 from replayer.run.event_stream.rates import Rates
+from replayer.run.read_proof import ReadProof
 from replayer.run.step_recorder import MeasuredWindow, StepRecorder
 from replayer.storage import device as devices
 from replayer.storage import reference_tools
@@ -30,7 +32,6 @@ from replayer.watch.client_pools import LOCAL_CLIENTS, Clients, Pool
 from replayer.watch.sampler import Sampler
 
 _MOST_CLIENTS = 64
-_ENOUGH_FROM_DEVICE = 0.98
 
 Parallel = Annotated[int, Field(ge=1, le=4096)]
 """Threads or processes that work at the same time."""
@@ -77,8 +78,6 @@ class ProbeContext:
     """The hosts that are the probe's clients."""
     _points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     _first_ns: int | None = None
-    _read: list[tuple[int, int]] = field(default_factory=list)
-    """For each run that only read past the page cache: bytes asked for, bytes delivered."""
 
     @property
     def folder(self) -> Path:
@@ -120,6 +119,10 @@ class ProbeContext:
                 for client in range(self.spec.clients)
             ]
 
+    @cached_property
+    def _reads(self) -> ReadProof:
+        return ReadProof(self.host, None if self.spec.device else self.storage)
+
     def cores(self) -> int:
         """Return how many processors this process may use."""
         return len(os.sched_getaffinity(0))
@@ -158,17 +161,16 @@ class ProbeContext:
         `targets` has the files of each client; every client does all of the `jobs`.
         """
         marks: list[int] = []
+
+        def opened() -> None:
+            self._reads.begin()
+            marks.append(self.sampler.mark())
+
         jobs = [_adapted(job, targets[0]) for job in jobs]
         if any(job.writes for job in jobs):
             self.findings.writes = True
         with _bar(self.progress, title, jobs) as advance:
-            io = self._run_io(
-                title,
-                jobs,
-                targets,
-                watch=advance,
-                opened=lambda: marks.append(self.sampler.mark()),
-            )
+            io = self._run_io(title, jobs, targets, watch=advance, opened=opened)
         marks = [marks[-1], self.sampler.mark()]
         if not self.clients.names:
             io = replace(io, idle=_idle(self.sampler, *marks))
@@ -177,7 +179,7 @@ class ProbeContext:
             self._first_ns = marks[0]
         self._count(jobs, io)
         self._prove(jobs, targets, io, marks)
-        self._extend(marks[1])
+        self.findings.series = self.sampler.series(self._first_ns, marks[1], self._points)
         return io
 
     def _say_window(
@@ -326,29 +328,13 @@ class ProbeContext:
                 "the reads of the client hosts' own devices are not counted, so nothing proves ours"
             )
             return
-        delta = self.sampler.device_delta(marks[0], marks[1])
-        if delta is None or facts["storage.device"] != self.sampler.device:
-            self.findings.note("the device's reads could not be counted, so nothing proves ours")
-            return
-        asked = sum(
-            result.issued_reads * result.job.block_size
-            for results in io.by_client
-            for result in results
-        )
-        self._read.append((asked, delta.read_bytes))
-
-    def _extend(self, end_ns: int) -> None:
-        assert self._first_ns is not None
-        self.findings.series = self.sampler.series(self._first_ns, end_ns, self._points)
-        if self._read:
-            asked, delivered = (sum(column) for column in zip(*self._read, strict=True))
-            share = delivered / asked
-            self.findings.facts["storage.device_share_of_reads"] = round(share, 4)
-            if share < _ENOUGH_FROM_DEVICE:
-                self.findings.note(
-                    f"the device delivered only {share:.0%} of the bytes that were read: the rest "
-                    f"came from a cache on this machine"
-                )
+        watched = facts["storage.device"] == self.sampler.device
+        delta = self.sampler.device_delta(*marks) if watched else None
+        why = self._reads.end(io, delta) or self._reads.doubt
+        if self._reads.share is not None:
+            facts["storage.device_share_of_reads"] = round(self._reads.share, 4)
+        if why:
+            self.findings.note(why)
 
     def alternate(
         self,

@@ -21,7 +21,7 @@ from replayer.machine import processes
 from replayer.storage import device, reference_tools
 from replayer.storage.files import PREFIX
 from tests.command import Ended, Replayer
-from tests.small_disk import small_disk
+from tests.small_disk import disk_in_a_file, small_disk
 
 ROOT = os.geteuid() == 0
 SHIM = """
@@ -456,6 +456,21 @@ def test_without_direct_io_the_result_says_what_was_done_instead(
     assert step["facts"]["storage.fallback"] == "fsync and fadvise instead of O_DIRECT"
     assert any("direct I/O does not work on this mount" in note for note in step["notes"])
     assert [row["direct"] for row in step["tables"]["io"]] == [False]
+
+
+@pytest.mark.slow
+def test_reads_from_a_disk_in_a_file_that_is_in_memory_are_not_proven(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], tmp_path: Path
+) -> None:
+    """The loop device delivers every byte, and the disk beneath it none."""
+    path = workload('probe = "io"\nsize = "8M"\nduration = "200ms"\nwarm_up = 0')
+    with disk_in_a_file(tmp_path) as folder:
+        status, result, stderr = run(path, folder)
+    step = result["steps"][0]
+
+    assert status == 0, stderr
+    assert step["facts"]["storage.device_share_of_reads"] < 0.5
+    assert any("disks beneath the device delivered only" in note for note in step["notes"])
 
 
 @pytest.mark.slow
