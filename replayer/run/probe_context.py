@@ -28,6 +28,7 @@ from replayer.storage.io_job import BlockOrder, IoJob, IoTarget, Sync, ThreadRes
 from replayer.storage.io_result import IoResult, summary
 from replayer.storage.io_run import IoRun, run_io, run_io_on_hosts
 from replayer.units import Count, show_size
+from replayer.watch import interference
 from replayer.watch.client_pools import LOCAL_CLIENTS, Clients, Pool
 from replayer.watch.sampler import Sampler
 
@@ -214,7 +215,8 @@ class ProbeContext:
         opened: Callable[[], None],
     ) -> IoRun:
         if not self.clients.names:
-            return run_io(jobs, targets, watch=watch, opened=opened)
+            io = run_io(jobs, targets, watch=watch, opened=opened)
+            return io if interference.counts_reads(self.host) else replace(io, own_bytes=None)
         used: list[float] = []
 
         def ended(pool: Pool, shares: Sequence[tuple[int, ThreadResult]]) -> None:

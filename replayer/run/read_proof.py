@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from replayer.conditions import underneath
 from replayer.machine import stack
@@ -11,6 +12,17 @@ from replayer.storage.io_run import IoRun
 from replayer.watch.sampler import DeviceDelta
 
 _ENOUGH_FROM_DEVICE = 0.98
+_FOREIGN_FROM = 1.25
+"""From this ratio of delivered to needed bytes on, the device also served other programs."""
+
+
+class _Run(NamedTuple):
+    """Bytes that one run asked for, and bytes that were delivered for it, by the lowest count."""
+
+    asked: int
+    delivered: int
+    shared: int
+    """The highest of the counts without which nothing is proven and that count all programs."""
 
 
 class ReadProof:
@@ -24,8 +36,7 @@ class ReadProof:
         self._host = host
         self._below = Stack() if storage is None else stack.beneath(host, [storage])
         self._first: int | None = None
-        self._runs: list[tuple[int, int]] = []
-        """For each run: bytes asked for, bytes delivered."""
+        self._runs: list[_Run] = []
 
     def begin(self) -> None:
         """Read the counters of the disks beneath loop devices, at the begin of a run."""
@@ -40,32 +51,47 @@ class ReadProof:
             return "the device's reads could not be counted, so nothing proves ours"
         for layer in (*self._below.memory, *self._below.hidden):
             return f"the files are on {layer}, which may be in memory, so nothing proves ours"
-        delivered = [delta.read_bytes]
+        own = [] if io.own_bytes is None else [io.own_bytes]
+        shared = [] if own else [delta.read_bytes]
         if self._below.files:
             last = underneath.disk_bytes(self._below, self._host)
             if self._first is None or last is None:
                 return "the reads of the disks could not be counted, so nothing proves ours"
-            delivered.append(last - self._first)
-        self._runs.append((_asked(io), min(delivered)))
+            shared.append(last - self._first)
+        delivered = min(*own, *shared, delta.read_bytes)
+        self._runs.append(_Run(_asked(io), delivered, max(shared, default=0)))
         return ""
 
     @property
     def share(self) -> float | None:
-        """Return the delivered share of the bytes that all runs read; None without such runs."""
-        asked, delivered = _sums(self._runs)
-        return delivered / asked if asked else None
+        """Return the delivered share of the bytes that all runs read; None without such runs.
+
+        It is that of the lowest count: reads of other programs can only raise a higher one.
+        """
+        return self._of_asked([run.delivered for run in self._runs])
 
     @property
     def doubt(self) -> str:
         """Return why the reads of all runs together are not proven, "" if they are."""
-        share = self.share
-        if share is None or share >= _ENOUGH_FROM_DEVICE:
+        share, shared = self.share, self._of_asked([run.shared for run in self._runs])
+        if share is None or shared is None:
             return ""
         whose = "the disks beneath the device" if self._below.files else "the device"
-        return (
-            f"{whose} delivered only {share:.0%} of the bytes that were read: the rest came from a "
-            f"cache on this machine"
-        )
+        if share < _ENOUGH_FROM_DEVICE:
+            return (
+                f"{whose} delivered only {share:.0%} of the bytes that were read: the rest came "
+                f"from a cache on this machine"
+            )
+        if shared > _FOREIGN_FROM:
+            return (
+                f"{whose} delivered {shared:.1f} times the bytes that were read, and how much of "
+                f"that was for other programs is not known, so nothing proves ours"
+            )
+        return ""
+
+    def _of_asked(self, amounts: Sequence[int]) -> float | None:
+        asked = sum(run.asked for run in self._runs)
+        return sum(amounts) / asked if asked else None
 
 
 def _asked(io: IoRun) -> int:
@@ -74,7 +100,3 @@ def _asked(io: IoRun) -> int:
         for results in io.by_client
         for result in results
     )
-
-
-def _sums(runs: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    return sum(asked for asked, _ in runs), sum(delivered for _, delivered in runs)

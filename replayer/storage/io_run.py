@@ -46,6 +46,8 @@ class IoRun:
     done_ns: int
     idle: float | None = None
     """The idle share of the machine's processor time during the run; None if not known."""
+    own_bytes: int | None = None
+    """Bytes that the worker processes read from devices; None if not known."""
     apart: bool = False
     """True if the clients are other hosts, whose windows differ a little."""
 
@@ -128,7 +130,7 @@ def run_io(
             if watch is not None:
                 watch(report or 0)
         shares = pool.results()
-    return _sum(jobs, targets, shares, pool, opened_ns)
+    return replace(_sum(jobs, targets, shares, pool, opened_ns), own_bytes=pool.read_bytes)
 
 
 def run_io_on_hosts(
