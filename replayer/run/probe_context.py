@@ -323,19 +323,19 @@ class ProbeContext:
                 "direct I/O does not work on this mount: each write is followed by fdatasync and "
                 "each read is preceded by POSIX_FADV_DONTNEED instead"
             )
-        if any(job.writes or not job.direct for job in jobs) or not targets[0].direct:
+        # `_adapted` made jobs drop pages where O_DIRECT does not work.
+        if any(job.writes or not (job.direct or job.drop) for job in jobs):
             return
         if self.clients.names:
-            self.findings.note(
-                "the reads of the client hosts' own devices are not counted, so nothing proves ours"
-            )
-            return
-        watched = facts["storage.device"] == self.sampler.device
-        delta = self.sampler.device_delta(*marks) if watched else None
-        why = self._reads.end(io, delta) or self._reads.doubt
+            why = "the reads of the client hosts' devices are not counted, so nothing proves ours"
+        else:
+            watched = facts["storage.device"] == self.sampler.device
+            delta = self.sampler.device_delta(*marks) if watched else None
+            why = self._reads.end(io, delta) or self._reads.doubt
         if self._reads.share is not None:
             facts["storage.device_share_of_reads"] = round(self._reads.share, 4)
         if why:
+            facts["storage.unproven"] = why
             self.findings.note(why)
 
     def alternate(

@@ -7,7 +7,9 @@ from typing import NamedTuple
 from replayer.conditions import underneath
 from replayer.machine import stack
 from replayer.machine.host import Host
+from replayer.machine.page_cache import PAGE
 from replayer.machine.stack import Stack
+from replayer.storage.io_job import IoJob
 from replayer.storage.io_run import IoRun
 from replayer.watch.sampler import DeviceDelta
 
@@ -95,8 +97,11 @@ class ReadProof:
 
 
 def _asked(io: IoRun) -> int:
+    """Return the bytes that a run read: whole pages if it read through the page cache."""
     return sum(
-        result.issued_reads * result.job.block_size
-        for results in io.by_client
-        for result in results
+        result.issued_reads * _moved(result.job) for results in io.by_client for result in results
     )
+
+
+def _moved(job: IoJob) -> int:
+    return -(-job.block_size // PAGE) * PAGE if job.drop else job.block_size

@@ -151,6 +151,12 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
             {},
         ),
         (
+            "unproven_reads",
+            "the device delivered only 3%",
+            [step("s", facts={"storage.unproven": "the device delivered only 3% of the bytes"})],
+            {},
+        ),
+        (
             "client_bound",
             "more than 80% of the processor time of cl1 was used",
             [step("s", tables={"hosts": ({"host": "cl1", "cpu_share": 0.81},)})],

@@ -166,6 +166,18 @@ def uncounted(run: Run) -> Advice | None:
     )
 
 
+def unproven_reads(run: Run) -> Advice | None:
+    """Warn of probes whose reads are not proven to have come from the disk."""
+    doubted = [step for step in _done(run) if step.facts.get("storage.unproven")]
+    if not doubted:
+        return None
+    return Advice(
+        steps=_names(doubted),
+        found=f"{_steps(doubted)}: {doubted[0].facts['storage.unproven']}",
+        todo="measure a folder on a local disk, and stop what else reads from that disk",
+    )
+
+
 def client_bound(run: Run) -> Advice | None:
     """Warn of client hosts with busy processors: they may have been the limit."""
     busy = [step for step in _done(run) if client_hosts.bound(step, run)]
