@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -26,6 +27,8 @@ _PROCESSES_A_CORE = 4
 _MOST_PROCESSES = 64
 _BUSY_IDLE = 0.05
 """If a smaller share of processor time was idle, the processors are the limit, not the storage."""
+_PACE = 0.9
+"""If a job did at least this share of the operations of its rate, the rate was its limit."""
 _MOST_LOOP = 0.05
 """If a thread spends a larger share of its time in Python, it is clearly slower than C code."""
 
@@ -80,8 +83,10 @@ class IoRun:
         """Return what limits the operations per second: `processors`, `interpreter`, or "".
 
         It is `interpreter` if a thread spends over 5 percent of its time in Python, and "" if the
-        storage is the limit.
+        storage is the limit, or the rate that all jobs were asked to keep.
         """
+        if all(_keeps_pace(one) for results in self.by_client for one in results):
+            return ""
         if self.processor_bound:
             return "processors"
         return "interpreter" if self.loop_time > _MOST_LOOP else ""
@@ -215,6 +220,13 @@ def _sum(
     )
     user, system = pool.usage
     return IoRun(by_client, user, system, opened_ns, pool.last_done_ns or opened_ns)
+
+
+def _keeps_pace(result: IoResult) -> bool:
+    """Return whether a job with a rate kept it, warm-up included."""
+    job = result.job
+    whole = (job.rate or math.inf) * (job.warmup + result.seconds)
+    return result.issued_reads + result.issued_writes >= _PACE * whole
 
 
 def _all_there(targets: Sequence[IoTarget]) -> None:

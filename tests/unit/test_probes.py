@@ -358,6 +358,14 @@ def test_time_in_python_is_of_the_warm_up_too() -> None:
     assert io_run.IoRun(((result,),), 1.0, 3.0, 0, 1).loop_time == 0.25
 
 
+@pytest.mark.parametrize(("rate", "limit"), [(None, "processors"), (100, ""), (200, "processors")])
+def test_a_rate_that_is_kept_is_the_limit(rate: float | None, limit: str) -> None:
+    """On a busy machine, a job that did not keep its rate may lack processor time."""
+    measured = result_of(99)
+    result = replace(measured, job=replace(measured.job, rate=rate))
+    assert io_run.IoRun(((result,),), 0.5, 0.5, 0, 1, idle=0.0).limit == limit
+
+
 def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons() -> None:
     """The row has the CPU of an operation and its limit, and the note the interpreter's part."""
     context = object.__new__(probe_context.ProbeContext)
