@@ -14,14 +14,15 @@ from replayer.storage.spin import spin
 from replayer.storage.spin_worker import SpinWork
 from replayer.units import Duration, Size, show_size
 
-_Block = Annotated[Size, Field(ge=64, le=1 << 30)]
+_Block = Annotated[Size, Field(ge=64, le=1 << 30, multiple_of=8)]
 
 
 class Spec(ProbeSpec):
     """The blocks, the operations on them, and their duration."""
 
     block_sizes: tuple[_Block, ...] = Field(default=(1 << 10, 1 << 20), min_length=1)
-    """Sizes of the block that each process reads or writes; one row for each."""
+    """Sizes of the block that each process reads or writes, multiples of 8 bytes; one row for
+    each."""
     operations: tuple[Literal["read", "write"], ...] = Field(
         default=("read", "write"), min_length=1
     )

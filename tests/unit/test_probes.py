@@ -174,6 +174,7 @@ def test_memory_events_touch_every_word() -> None:
         ({"probe": "sysbench_fileio", "threads": [0]}, "greater than or equal to 1"),
         ({"probe": "cpu", "threads": [0]}, "greater than or equal to 1"),
         ({"probe": "memory", "threads": [-3]}, "greater than or equal to 1"),
+        ({"probe": "memory", "block_sizes": [71]}, "multiple of 8"),
         ({"probe": "memory", "block_sizes": [0]}, "greater than or equal to 64"),
         ({"probe": "memory", "operations": []}, "at least 1 item"),
         ({"probe": "pg_fsync", "methods": []}, "at least 1 item"),
