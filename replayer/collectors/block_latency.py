@@ -12,6 +12,7 @@ The table is `block_latency.seconds`. Its rows are the seconds that lie entirely
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 from replayer import shell
 from replayer.collectors import CollectorContext, WindowRecording
 from replayer.errors import ReplayerError, Skip
+from replayer.machine import boot_clock
 from replayer.machine.background import Background
 
 _INSTALL = "apt-get install bpftrace, or dnf install bpftrace"
@@ -51,6 +53,10 @@ END { clear(@at); clear(@read); clear(@write); }
 """
 _PERCENTILES = {"p50_us": 0.5, "p99_us": 0.99}
 _END_SECONDS = 2.0
+_WINDOW_NS = 2_000_000_000
+"""A window that is longer has at least one whole second."""
+_ASLEEP_NS = 100_000_000
+"""A shorter suspend since the machine's start makes no difference."""
 
 Histogram = Mapping[int, int]
 """Lowest microseconds of a bucket -> requests."""
@@ -59,7 +65,7 @@ Histogram = Mapping[int, int]
 class Second(NamedTuple):
     """bpftrace's output at the end of a second.
 
-    `clock_ns` is that end, in ns of CLOCK_MONOTONIC, and `histograms` is `read` or `write` ->
+    `clock_ns` is that end, in ns of bpftrace's clock, and `histograms` is `read` or `write` ->
     histogram of the requests' latencies.
     """
 
@@ -113,6 +119,7 @@ class BlockLatency:
             self._output,
             script,
         ]
+        self._began_ns, self._asleep_ns = time.monotonic_ns(), boot_clock.asleep_ns()
         self._program = Background(command, scene.folder / "latency.log")
         self._early_end = ""
 
@@ -134,10 +141,10 @@ class BlockLatency:
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return the table of the seconds that lie entirely between two marks.
 
-        Raises ReplayerError with bpftrace's message if it printed no second at all.
+        Raises ReplayerError with bpftrace's message if it printed no second at all, or none of a
+        window that has one.
         """
-        text = self._output.read_text(encoding="utf-8") if self._output.exists() else ""
-        seconds = list(read_seconds(text))
+        seconds = self._seconds()
         if not seconds:
             why = self._early_end or "timed nothing"
             raise ReplayerError(f"bpftrace {why} ({self._why()}); {_INSTEAD}")
@@ -146,12 +153,24 @@ class BlockLatency:
             for before, after in pairwise(seconds)
             if begin_ns <= before.clock_ns and after.clock_ns <= end_ns
         ]
+        if not inside and end_ns - begin_ns > _WINDOW_NS:
+            why = self._early_end or "printed no second of the window"
+            raise ReplayerError(f"bpftrace {why}; {_INSTEAD}")
         rows = [row for second in inside for row in _rows(second, begin_ns)]
         cut = f"the device's latency is not of the whole window: bpftrace {self._early_end}"
         return WindowRecording(
             tables={"block_latency.seconds": rows} if rows else {},
             notes=(cut,) if self._early_end else (),
         )
+
+    def _seconds(self) -> list[Second]:
+        """Return the printed seconds; their ends are in ns of CLOCK_MONOTONIC."""
+        text = self._output.read_text(encoding="utf-8") if self._output.exists() else ""
+        seconds = list(read_seconds(text))
+        late = seconds[0].clock_ns - self._began_ns if seconds else 0
+        if self._asleep_ns < _ASLEEP_NS or late < self._asleep_ns / 2:
+            return seconds
+        return [one._replace(clock_ns=one.clock_ns - self._asleep_ns) for one in seconds]
 
     def _why(self) -> str:
         lines = self._program.text().splitlines()

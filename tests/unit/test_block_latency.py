@@ -1,12 +1,14 @@
 """What bpftrace printed on a real kernel (6.18, bpftrace 0.17), read."""
 
+import json
+import time
 from pathlib import Path
 
 import pytest
 
 from replayer.collectors import CollectorContext
-from replayer.collectors.block_latency import begin, read_seconds
-from replayer.errors import Skip
+from replayer.collectors.block_latency import BlockLatency, begin, read_seconds
+from replayer.errors import ReplayerError, Skip
 from replayer.machine.host import Host
 
 PRINTED = (Path(__file__).parent.parent / "fixtures/bpftrace/0.17.json").read_text()
@@ -48,3 +50,31 @@ def test_it_says_why_it_cannot_watch(tmp_path: Path, monkeypatch: pytest.MonkeyP
         begin(scene)
     with pytest.raises(Skip, match="no block device"):
         begin(CollectorContext(Host(tmp_path), None, tmp_path, server=list, own=list))
+
+
+def test_seconds_are_found_after_a_suspend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of bpftrace counts the hour that the machine slept, or does not."""
+    hour = 3600 * 10**9
+    monkeypatch.setattr("time.clock_gettime_ns", lambda _clock: time.monotonic_ns() + hour)
+    program = tmp_path / "bpftrace"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    scene = CollectorContext(Host(tmp_path), "vda", tmp_path, server=list, own=list)
+    recording = BlockLatency(scene, program, 1)
+    recording.end()
+    begin_ns = time.monotonic_ns()
+
+    for asleep_ns in (hour, 0, 2 * hour):
+        seconds = [
+            {"type": "printf", "data": f"{begin_ns + asleep_ns + number * 10**9}\n"}
+            for number in range(5)
+        ]
+        latencies = {"type": "hist", "data": {"@read": [{"min": 64, "max": 127, "count": 5}]}}
+        lines = [json.dumps(line) for second in seconds for line in (second, latencies)]
+        (tmp_path / "latency.json").write_text("\n".join(lines))
+        if asleep_ns > hour:
+            with pytest.raises(ReplayerError, match="printed no second of the window"):
+                recording.cut(begin_ns, begin_ns + 45 * 10**8)
+        else:
+            cut = recording.cut(begin_ns, begin_ns + 45 * 10**8)
+            assert [row["second"] for row in cut.tables["block_latency.seconds"]] == [1, 2, 3, 4]

@@ -16,6 +16,7 @@ from replayer import shell
 from replayer.collectors import CollectorContext, WindowRecording
 from replayer.collectors.syscalls.numbers import names
 from replayer.errors import ReplayerError, Skip
+from replayer.machine import boot_clock
 from replayer.machine.background import Background
 
 TABLE = "syscalls"
@@ -70,6 +71,8 @@ class CallRecording:
         self._servers: set[int] = set()
         self._clients: set[int] = set()
         self._looks: list[threading.Thread] = []
+        self._boot_clocks: dict[int, int] = {}
+        """CLOCK_MONOTONIC of each mark -> its CLOCK_BOOTTIME, in ns."""
         self._edges = 0
         self._early_end = ""
         self._program = Background(
@@ -85,7 +88,8 @@ class CallRecording:
 
     def mark(self, clock_ns: int) -> None:
         """Make bpftrace print its counts so far, and note the processes of server and clients."""
-        del clock_ns  # bpftrace records the same clock itself
+        # bpftrace records this clock itself, or the one that goes on during a suspend.
+        self._boot_clocks[clock_ns] = clock_ns + boot_clock.asleep_ns()
         self._program.charge()
         self._edges += 1
         with contextlib.suppress(OSError):
@@ -166,7 +170,13 @@ class CallRecording:
 
     def _at(self, clock_ns: int) -> _Edge:
         """Return the counts at the mark `clock_ns`; raise ReplayerError if they are missing."""
-        near = [one for one in self._written() if 0 <= one.clock_ns - clock_ns <= _SLACK_NS]
+        clocks = (self._boot_clocks.get(clock_ns, clock_ns), clock_ns)
+        near = [
+            one
+            for clock in clocks
+            for one in self._written()
+            if 0 <= one.clock_ns - clock <= _SLACK_NS
+        ]
         if not near and self._early_end:
             raise ReplayerError(f"bpftrace {self._early_end}: {self._last_words()}")
         if not near:
