@@ -92,7 +92,8 @@ def _number(scene: CollectorContext, device: str) -> int:
 
     Raises Skip if /sys does not have it.
     """
-    major, _, minor = scene.host.read(f"sys/class/block/{device}/dev").strip().partition(":")
+    folder = f"sys/class/block/{device.replace('/', '!')}"
+    major, _, minor = scene.host.read(f"{folder}/dev").strip().partition(":")
     if not (major.isdigit() and minor.isdigit()):
         raise Skip(f"the device {device} has no number in /sys; {_INSTEAD}")
     return (int(major) << _MINOR_BITS) | int(minor)

@@ -52,6 +52,21 @@ def test_it_says_why_it_cannot_watch(tmp_path: Path, monkeypatch: pytest.MonkeyP
         begin(CollectorContext(Host(tmp_path), None, tmp_path, server=list, own=list))
 
 
+def test_a_disk_with_a_slash_in_its_name_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name in /sys has "!" in place of it."""
+    monkeypatch.setattr("replayer.shell.find", lambda _name: Path("/bin/true"))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    (tmp_path / "sys/kernel/tracing/events/block/block_rq_issue").mkdir(parents=True)
+    disk = tmp_path / "sys/class/block/cciss!c0d0"
+    disk.mkdir(parents=True)
+    (disk / "dev").write_text("104:0\n")
+    begin(CollectorContext(Host(tmp_path), "cciss/c0d0", tmp_path, server=list, own=list)).end()
+
+    assert f"args->dev == {104 << 20}" in (tmp_path / "latency.bt").read_text()
+
+
 def test_seconds_are_found_after_a_suspend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock of bpftrace counts the hour that the machine slept, or does not."""
     hour = 3600 * 10**9
