@@ -62,6 +62,9 @@ _COLUMNS = b'\n    "columns": {\n'
 _COLUMNS_END = b"\n    }"
 _COLUMN = b'     "'
 _WIDTH = 100
+_HUGE = re.compile(rb"[eE]\+?\d{3}")
+"""A number that may be too large for a float; pydantic takes such a number for infinity."""
+_NOT_FINITE = "it holds a number that is not finite (NaN or Infinity)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +363,9 @@ def _summarised(path: Path, read: Callable[[], dict[str, Any]]) -> StoredRun | U
         keys = read()
         version = _format(path, keys)
         host, engine, workload = keys.get("host"), keys.get("engine"), keys["workload"]
+        leading = leading_metrics(keys)
+        if not all(math.isfinite(m["value"]) for m in leading):
+            return Unreadable(path, _NOT_FINITE)
         return StoredRun(
             path=path,
             id=str(keys["id"]),
@@ -374,14 +380,12 @@ def _summarised(path: Path, read: Callable[[], dict[str, Any]]) -> StoredRun | U
             notes=tuple(map(str, keys.get("notes", ()))),
             tags={str(name): str(value) for name, value in keys.get("tags", {}).items()},
             headline=str(keys.get("headline", "")) if version >= _IN_WORDS else "",
-            leading=tuple(
-                (str(m["metric"]), float(m["value"]), str(m["unit"])) for m in leading_metrics(keys)
-            ),
+            leading=tuple((str(m["metric"]), float(m["value"]), str(m["unit"])) for m in leading),
             writer=str(keys.get("writer", "")),
         )
     except Impossible as error:
         return Unreadable(path, str(error).removeprefix(f"{path}: "))
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Unreadable(path, "it is not a run of replayer")
 
 
@@ -486,6 +490,8 @@ def _json(path: Path, data: bytes) -> dict[str, Any]:
         raise Impossible(f"{path}: it is empty, so not a run of replayer")
     try:
         keys = from_json(data, allow_inf_nan=False)
+        if _HUGE.search(data):
+            json.dumps(keys, allow_nan=False)
     except ValueError as error:
         raise Impossible(f"{path}: {_no_json(str(error), data)}") from error
     if not isinstance(keys, dict):
@@ -498,7 +504,8 @@ def _no_json(error: str, data: bytes) -> str:
         return "it is cut off in the middle, so its end is lost"
     with contextlib.suppress(ValueError, RecursionError):
         json.loads(data)
-        return f"it holds a number that is not finite (NaN or Infinity):{error.partition(' at')[2]}"
+        place = error.partition(" at")[2]
+        return _NOT_FINITE + (f":{place}" if place else "")
     return f"it is not JSON ({error})"
 
 

@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import re
 import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -440,6 +441,26 @@ def test_runs_are_listed_by_start_and_the_unreadable_with_their_reason(
     ]
     assert runs[0].kernel == run.host["kernel.release"]
     assert runs[0].engine == "postgres 18.6"
+
+
+@pytest.mark.parametrize(
+    ("number", "listed"),
+    [('"repeat": 1,', 3), ('"value": 1.008,', 3), ('"os.odd": 1,', 4)],
+)
+def test_a_number_that_is_too_large_for_a_float_does_not_end_a_list(
+    results: Path, run: Run, number: str, listed: int
+) -> None:
+    """A file with the number 1e999 is refused, and all other runs are listed."""
+    odd = run.model_copy(update={"id": "huge", "host": {"os.odd": 1, **run.host}})
+    path = store.reserve(results, odd)
+    text = path.read_text()
+    assert number in text
+    path.write_text(text.replace(number, re.sub(r"[\d.]+", "1e999", number), 1))
+
+    assert "a number that is not finite" in refusal(path)
+    runs = [one for one in store.runs(results) if isinstance(one, store.StoredRun)]
+    assert len(runs) == listed
+    assert all(math.isfinite(value) for one in runs for _, value, _ in one.leading)
 
 
 def test_only_the_head_of_a_long_file_is_read(
