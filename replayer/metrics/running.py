@@ -8,8 +8,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer.model import Status
+from replayer.results import editing
 from replayer.run.event_stream.event_file import Follower
-from replayer.run.event_stream.events import RUNNING, EventReader, Figures, ServerMark
+from replayer.run.event_stream.events import (
+    RUNNING,
+    EventReader,
+    Figures,
+    MachineActivity,
+    ServerMark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,11 +71,13 @@ class RunMetrics:
         self._marks: Counter[str] = Counter()
         self._told = ""
         """ISO 8601 time of the last event with figures of a step; "" before the first one."""
+        self._active = ""
+        """ISO 8601 time of the last event with the machine's activity; "" before the first one."""
 
     def add(self, families: MetricFamilies, run: Run) -> None:
         """Read the new events of the run, and add its current samples to `families`.
 
-        For a run that has ended, only its counters are added.
+        For a run that has ended or was killed, only its counters are added.
         """
         running = run.status is Status.RUNNING
         if running and self._follower is None:
@@ -76,8 +85,9 @@ class RunMetrics:
         self._read()
         if not running:
             self.close()
-        elif self._heard:
-            for family, labels, value in _now(self._reader.state(), fresh=_fresh(self._told)):
+        elif self._heard and not _is_killed(run, state := self._reader.state()):
+            fresh, active = _fresh(self._told), _fresh(self._active)
+            for family, labels, value in _now(state, fresh=fresh, active=active):
                 families.put(family, (run.id, *labels), value)
         if self._heard:
             families.count("replayer_run_events", (run.id,), self._heard)
@@ -100,6 +110,16 @@ class RunMetrics:
                         self._marks[event.kind] += 1
                     elif isinstance(event, Figures):
                         self._told = event.at
+                    elif isinstance(event, MachineActivity):
+                        self._active = event.at
+
+
+def _is_killed(run: Run, state: RunSnapshot) -> bool:
+    """Return whether a run was killed: its process is not seen here, and writes no events.
+
+    The process of a run in another container is not seen, but its events come.
+    """
+    return editing.cut(run.status.value, run.writer) and not _fresh(state.at)
 
 
 def _fresh(stamp: str) -> bool:
@@ -108,14 +128,16 @@ def _fresh(stamp: str) -> bool:
     return False
 
 
-def _now(state: RunSnapshot, *, fresh: bool) -> Iterator[MetricSample]:
+def _now(state: RunSnapshot, *, fresh: bool, active: bool) -> Iterator[MetricSample]:
     """Yield samples of the current figures of the running steps, the processors and the device.
 
-    If `fresh` is False, the figures of steps are too old, and their value is None.  The time in
-    seconds that each step is expected to take is yielded, too.
+    If `fresh` is False, the figures of steps are too old, and their value is None; if `active` is
+    False, so are those of processors and device.  The time in seconds that each step is expected
+    to take is yielded, too.
     """
     names = dict.fromkeys(step.name for step in state.steps if step.state == RUNNING)
     latest = state.latest
+    machine = latest if active else {}
     for name in names:
         yield MetricSample("replayer_step_running", (name,), 1.0)
         for figure, family in _STEP.items():
@@ -125,6 +147,6 @@ def _now(state: RunSnapshot, *, fresh: bool) -> Iterator[MetricSample]:
         if step.repeat == 1:
             yield MetricSample("replayer_step_expected_seconds", (step.name,), step.expected)
     for figure, mode in _MODES.items():
-        yield MetricSample("replayer_current_cpu_ratio", (mode,), latest.get(figure))
+        yield MetricSample("replayer_current_cpu_ratio", (mode,), machine.get(figure))
     for figure, family in _DEVICE.items():
-        yield MetricSample(family, (state.device,), latest.get(figure))
+        yield MetricSample(family, (state.device,), machine.get(figure))

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 import random
 import socket
 import threading
@@ -17,6 +18,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from replayer import journal
 from replayer.errors import Impossible
 from replayer.metrics import address, latency, run_files, serving
 from replayer.metrics.families import MetricFamilies
@@ -337,11 +339,32 @@ def test_a_figure_that_is_old_is_not_of_this_moment(under_way: tuple[Path, IO[by
     path, told = under_way
     registry = run_files.registry(run_files.Named((path,)))
     old = (datetime.now(UTC) - timedelta(seconds=60)).isoformat()
-    tell(told, events.Begin(name="a", repeat=1), events.Figures(at=old, values={"riops": 12.0}))
+    tell(
+        told,
+        events.Begin(name="a", repeat=1),
+        events.Figures(at=old, values={"riops": 12.0}),
+        events.MachineActivity(at=old, values={"cpu_user": 0.25, "device_reads": 3.0}),
+    )
     names = {name for name, _ in asked(registry)}
 
     assert "replayer_step_running" in names
-    assert "replayer_current_riops" not in names
+    assert not {name for name in names if name.startswith("replayer_current_")}
+
+
+@pytest.mark.parametrize(("age", "shown"), [(0, True), (60, False)])
+def test_a_run_that_was_killed_has_no_running_step(
+    stored: Run, under_way: tuple[Path, IO[bytes]], age: int, *, shown: bool
+) -> None:
+    """A run's process is gone, and so are its events; one in another container still writes."""
+    path, told = under_way
+    boot, _, start = journal.identity(os.getpid()).split(":")
+    unseen = f"{boot}:{2**22 + 1}:{start}"
+    store.save(path, stored.model_copy(update={"status": Status.RUNNING, "writer": unseen}))
+    registry = run_files.registry(run_files.Named((path,)))
+    last = (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
+    tell(told, events.Begin(at=last, name="a", repeat=1))
+
+    assert ("replayer_step_running" in {name for name, _ in asked(registry)}) is shown
 
 
 def test_counters_of_events_go_on_when_the_run_ends_or_is_taken_up(
