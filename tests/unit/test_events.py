@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,8 @@ def test_a_long_run_does_not_fill_a_reader() -> None:
     assert riops[-1] > 19_900
     assert riops == sorted(riops)
     assert len(riops) > len(reader.points) / 3
+    quarters = Counter(int(second) // 5000 for second in riops)
+    assert all(quarters[quarter] > 50 for quarter in range(4))
     assert len(reader.state().model_dump_json()) < 200_000
 
 

@@ -300,6 +300,17 @@
     byId("report-part").append(frame);
   }
 
+  // The latest points, and of the earlier ones of each kind at most 600, equally far apart: a chart of the whole run needs no more.
+  function thinned(all) {
+    const apart = (instant(all[all.length - 1].at) - instant(all[0].at)) / 600, last = {};
+    return all.filter((point, i) => {
+      const kind = "cpu_user" in point.values, at = instant(point.at);
+      if (i < all.length - 600 && at - last[kind] < apart) return false;
+      last[kind] = at;
+      return true;
+    });
+  }
+
   function all() {
     if (!state) return;
     header(); steps(); tasks(); tiles(); charts(); lists(); report();
@@ -316,7 +327,7 @@
     ahead = instant(message.now) - Date.now();
     state = message.state;
     points = message.whole ? message.points : [...points, ...message.points];
-    if (points.length > MOST) points = points.filter((_, i) => i % 2 || i > MOST / 2);
+    if (points.length > MOST) points = thinned(points);
     gone("", false);
     all();
   });

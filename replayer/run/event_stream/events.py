@@ -23,14 +23,17 @@ ignores those that it does not know.
 
 import json
 import math
+from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-_MOST_POINTS = 1200
-"""The most reports of live figures that are kept; beyond that every second one is dropped."""
+_MOST_POINTS = 600
+"""The most reports of live figures of one kind, of a step or of the machine, that are kept."""
+_RECENT_POINTS = 200
+"""The latest reports of one kind, all of which are kept."""
 _MOST_MARKS = 300
 _MOST_SAID = 100
 _LONGEST_LINE = 4 << 20
@@ -369,15 +372,39 @@ class RunSnapshot(BaseModel):
     """The time of the last event."""
 
 
-class EventReader:
-    """A reader that builds the state of a run from its events, which come as lines of JSON.
+class _FigureHistory:
+    """The reports of one kind of live figures: the latest ones, and every n-th of all.
 
-    `points` are the live figures so far, thinned out in a long run.
+    When they become too many, n doubles.  So they are equally dense over the whole time of a run.
     """
 
     def __init__(self) -> None:
+        self._reported = 0
+        self._every = 1
+        self._spread: list[tuple[int, FigurePoint]] = []
+        self._recent: deque[tuple[int, FigurePoint]] = deque(maxlen=_RECENT_POINTS)
+
+    def add(self, number: int, point: FigurePoint) -> None:
+        """Add a report; `number` is that of its event."""
+        self._recent.append((number, point))
+        if self._reported % self._every == 0:
+            self._spread.append(self._recent[-1])
+        self._reported += 1
+        if len(self._spread) > _MOST_POINTS - _RECENT_POINTS:
+            self._spread = self._spread[::2]
+            self._every *= 2
+
+    @property
+    def points(self) -> dict[int, FigurePoint]:
+        """Return number of the event -> its figures."""
+        return {**dict(self._spread), **dict(self._recent)}
+
+
+class EventReader:
+    """A reader that builds the state of a run from its events, which come as lines of JSON."""
+
+    def __init__(self) -> None:
         self.run: RunState | None = None
-        self.points: list[FigurePoint] = []
         self.heard = 0
         """The number of events so far."""
         self._about: RunLocation | None = None
@@ -389,6 +416,13 @@ class EventReader:
         self._marks: list[ServerMark] = []
         self._said: list[MessageEvent] = []
         self._at = ""
+        self._machine, self._figures = _FigureHistory(), _FigureHistory()
+
+    @property
+    def points(self) -> list[FigurePoint]:
+        """Return the live figures so far in their order, thinned out in a long run."""
+        known = {**self._machine.points, **self._figures.points}
+        return [known[number] for number in sorted(known)]
 
     def feed(self, data: bytes) -> Iterator[Event]:
         """Take the next bytes, in pieces of any size; yield the events that are complete by now.
@@ -480,13 +514,8 @@ class EventReader:
     def _add(self, event: Figures | MachineActivity) -> None:
         values = {name: value for name, value in event.values.items() if name in FIGURES}
         self._latest = {**self._latest, **values}
-        self.points.append(FigurePoint(at=event.at, values=values))
-        if len(self.points) > _MOST_POINTS:
-            # Thin out each kind by itself. If both kinds alternate, dropping every second point
-            # would drop all points of one kind.
-            machines = [one for one in self.points if "cpu_user" in one.values][::2]
-            others = [one for one in self.points if "cpu_user" not in one.values][::2]
-            self.points = sorted([*machines, *others], key=lambda point: point.at)
+        kind = self._machine if isinstance(event, MachineActivity) else self._figures
+        kind.add(self.heard, FigurePoint(at=event.at, values=values))
 
 
 def shortened(text: str) -> str:
