@@ -1,6 +1,7 @@
 """What a run tells while it lasts: lines that a reader of any moment makes a state of."""
 
 import json
+import math
 import os
 import stat
 import threading
@@ -122,6 +123,27 @@ def test_who_does_not_read_holds_nobody_up() -> None:
 
     assert dropped > 5000
     assert b"".join(whole).count(b'"say"') > 0
+
+
+def test_an_odd_event_takes_no_other_one_with_it() -> None:
+    """A number that JSON cannot hold is null; an event that cannot be written is counted."""
+    lines: list[bytes] = []
+    telling = EventPublisher(Silence())
+    telling.say("hello")
+    telling.tell(
+        events.StepEnded(
+            name="a\udcff", repeat=1, status="done", reason="", seconds=1, measured={"x": math.nan}
+        )
+    )
+    telling.tell(events.MessageEvent.model_construct(text=b"\xff"))
+    telling.add(lines.append)
+    telling.end()
+    said, ended = map(events.parsed, b"".join(lines).splitlines())
+
+    assert isinstance(said, events.MessageEvent)
+    assert isinstance(ended, events.StepEnded)
+    assert (ended.name, ended.measured) == ("a?", {"x": None})
+    assert telling.dropped == 1
 
 
 def test_a_late_outlet_hears_what_was_before() -> None:

@@ -273,11 +273,24 @@ def tidy(values: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def line(event: Event) -> bytes:
-    """Return an event as a line of JSON with a line break at its end."""
+    """Return an event as a line of JSON with a line break at its end.
+
+    What JSON cannot hold is replaced: inf and NaN by null, bytes of a path that are no text by `?`.
+    """
     # "event" comes first, for people who read the lines.
-    keys = event.model_dump(mode="json")
+    keys = _storable(event.model_dump(mode="json"))
     first = {"event": keys.pop("event"), "at": keys.pop("at")}
     return json.dumps(first | keys, allow_nan=False, default=float).encode() + b"\n"
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_storable(key): _storable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_storable, value))
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def parsed(text: bytes | str) -> Event | None:

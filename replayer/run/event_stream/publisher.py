@@ -79,7 +79,16 @@ class EventWriter(threading.Thread):
         while (batch := self._next()) is not None:
             # A reader that went away, or a full disk, must not end a measurement.
             with contextlib.suppress(OSError, ValueError):
-                self._write(b"".join(map(events.line, batch)))
+                self._write(b"".join(self._lines(batch)))
+
+    def _lines(self, batch: list[Event]) -> Iterator[bytes]:
+        """Yield the lines of events; an event that cannot be a line is dropped and counted."""
+        for event in batch:
+            try:
+                yield events.line(event)
+            except (TypeError, ValueError):
+                with self._changed:
+                    self.dropped += 1
 
     def _next(self) -> list[Event] | None:
         with self._changed:
