@@ -21,6 +21,7 @@ class View:
     def __init__(self) -> None:
         self.reader = EventReader()
         self._follower: Follower | None = None
+        self._result = Path()
         self._folder = Path("/")
         self._numbers = itertools.count(1)
         self._recent: deque[tuple[int, events.Event]] = deque(maxlen=_RECENT)
@@ -31,7 +32,7 @@ class View:
         `folder` is the current folder of the run's process: paths in the events may be relative to
         it, and this process has another current folder.
         """
-        self._follower, self._folder = Follower(result), folder
+        self._follower, self._result, self._folder = Follower(result), result, folder
 
     @property
     def path(self) -> Path:
@@ -40,7 +41,9 @@ class View:
         The path changes during the run if the folder of the first file becomes full.
         """
         assert self.reader.run is not None, "it has begun"
-        return self._folder / self.reader.run.path
+        named = self._folder / self.reader.run.path
+        # An event cannot hold every path: bytes that are no text are replaced in it.
+        return named if named.exists() else self._result
 
     def look(self) -> None:
         """Read the run's events that were written since the last call, if there is a run."""

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from replayer import journal
+from replayer.live.view import View
 from replayer.machine.host import Host
+from replayer.model import Status
 from replayer.report.terminal.progress import Silence
+from replayer.report.terminal.run_output import RunOutput
+from replayer.results import store
 from replayer.run import recovery
 from replayer.run.event_stream import event_file, events
 from replayer.run.event_stream.event_file import EventFile, Follower
@@ -21,6 +25,8 @@ from replayer.run.event_stream.publisher import EventPublisher
 from replayer.run.event_stream.rates import Rates
 from replayer.watch.sampler import Sampler
 from tests.waiting import wait_until
+
+FORMAT_3 = Path(__file__).parents[1] / "fixtures" / "runs" / "format-3.json"
 
 AT = "2026-11-22T12:00:00.000+00:00"
 
@@ -157,6 +163,30 @@ def test_a_late_outlet_hears_what_was_before() -> None:
     heard = [events.parsed(line) for line in b"".join(lines).splitlines()]
 
     assert [one and one.event for one in heard] == ["task", "say", "end"]
+
+
+def test_a_resumed_run_with_many_steps_is_shown_whole(tmp_path: Path) -> None:
+    """Its plan and itself come before the steps that it had done, whatever its names are."""
+    folder = tmp_path / os.fsdecode(b"r\xe9sultats")
+    folder.mkdir()
+    run = store.load(FORMAT_3).model_copy(update={"status": Status.RUNNING, "label": "a\udcff"})
+    steps = tuple(run.steps[0].model_copy(update={"repeat": n}) for n in range(3000))
+    path = store.reserve(folder, run)
+    plan = events.Planned(number=1, name="last", repeat=9999)
+    view = View()
+    with RunOutput(Silence()) as output, output.conversation(events.PlannedSteps(steps=(plan,))):
+        output.told(run.model_copy(update={"steps": steps}), path)
+        view.follow(path)
+
+        def known() -> int:
+            view.look()
+            return len(view.reader.state().steps)
+
+        wait_until(lambda: known() == len(steps) + 1)
+        assert output.telling.dropped == 0
+    assert view.reader.run is not None
+    assert view.reader.run.label == "a?"
+    assert view.path == path
 
 
 def test_totals_become_rates(monkeypatch: pytest.MonkeyPatch) -> None:

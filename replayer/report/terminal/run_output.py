@@ -116,12 +116,15 @@ class RunOutput:
 
     def _begun(self, run: Run, path: Path | None) -> None:
         self.telling.tell(publisher.run_state(run, path))
+        # The file must be there before the steps: a later one gets only the last earlier events.
+        if path is not None:
+            self._open_file(path)
         # If the run was resumed, its steps are not new.
         for step in run.steps:
             self.telling.tell(publisher.step_end(step, earlier=True))
         self._steps = len(run.steps)
-        if path is None:
-            return
+
+    def _open_file(self, path: Path) -> None:
         try:
             self.file = self._open.enter_context(EventFile(path))
         except (OSError, ReplayerError) as error:

@@ -58,10 +58,14 @@ class EventWriter(threading.Thread):
         self._ended = False
 
     def tell(self, event: Event) -> None:
-        """Put an event into the queue, and return at once; drop it if the queue is full."""
+        """Put an event into the queue, and return at once; drop it if the queue is full.
+
+        The steps that a resumed run had done are never dropped: they come all at once.
+        """
         with self._changed:
             often = isinstance(event, events.FREQUENT)
-            if len(self._waiting) >= (_WAITING // 2 if often else _WAITING):
+            kept = isinstance(event, events.StepEnded) and event.earlier
+            if not kept and len(self._waiting) >= (_WAITING // 2 if often else _WAITING):
                 self.dropped += 1
                 return
             self._waiting.append(event)
