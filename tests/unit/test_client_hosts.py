@@ -405,6 +405,25 @@ def test_the_shares_are_in_every_form_of_the_report(run_of: RunOf) -> None:
     assert "Client hosts" not in page_of([Side("A", (run_of([1.0]),))], None)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *({"host": 0}, {"first_done_s": ""}, {"client_cores": "2026"}, {"start_us": []}),
+        *({"cpu_share": "x"}, {"window": None}),
+    ],
+)
+def test_a_damaged_row_of_a_host_is_left_out(run_of: RunOf, damage: dict[str, Any]) -> None:
+    """A result file may have been edited; the hosts with whole rows are shown."""
+    run = with_hosts(run_of([1.0]), row("cl1"), {}, {**row("cl2"), **damage})
+    text = console.text(terminal_writer.render(run_details.document(run)))
+
+    assert warnings.client_bound(run) is None
+    assert "cl1" in text
+    assert "cl2" not in text
+    assert "cl1" in page_of([Side("A", (run,))], None)
+    assert "hosts.cl1" in csv_of([Side("A", (run,))])
+
+
 def test_other_hosts_are_what_else_differed(run_of: RunOf) -> None:
     """Runs from one host and from two are compared, and the hosts stand beside the numbers."""
     two = run_of([1.0, 2.0]).model_copy(update={"cluster": {"hosts": ("a", "b")}})

@@ -15,6 +15,27 @@ CLIENT_BOUND = 0.8
 """A client host whose processors are busier than this share may be the limit."""
 
 Row = Mapping[str, Any]
+_QUANTITIES = (
+    *("sessions", "per_second", "share", "start_us", "bound_us", "first_done_s", "last_done_s"),
+    *("cpu_share", "cores", "client_cores", "agent_cpu_s"),
+)
+_HUGE = 1e30
+"""A number that no quantity of a host reaches, and that can be added and printed."""
+
+
+def host_rows(result: StepResult) -> list[Row]:
+    """Return the rows of a step's table of client hosts; damaged ones are left out.
+
+    A row has the names of a host and a window, and each of its known quantities is a number.
+    """
+    return [row for row in result.tables.get(TABLE, ()) if _is_whole(row)]
+
+
+def _is_whole(row: Row) -> bool:
+    known = [row[key] for key in _QUANTITIES if row.get(key) is not None]
+    return all(isinstance(row.get(key), str) for key in ("host", "window")) and all(
+        isinstance(value, int | float) and abs(value) < _HUGE for value in known
+    )
 
 
 def last_window(result: StepResult) -> tuple[Sequence[Row], int]:
@@ -24,7 +45,7 @@ def last_window(result: StepResult) -> tuple[Sequence[Row], int]:
     result has no such rows.
     """
     windows: list[list[Row]] = []
-    for row in result.tables.get(TABLE, ()):
+    for row in host_rows(result):
         # A host that appears again begins another window.
         if not windows or row["host"] in {known["host"] for known in windows[-1]}:
             windows.append([])
@@ -40,9 +61,9 @@ def bound(result: StepResult, run: Run) -> dict[str, float]:
     it busy.
     """
     busiest: dict[str, float] = {}
-    for row in result.tables.get(TABLE, ()):
+    for row in host_rows(result):
         share = row.get("cpu_share")
-        host = str(row["host"])
+        host = row["host"]
         if share is not None and share > CLIENT_BOUND and host != run.cluster.get("database"):
             busiest[host] = max(share, busiest.get(host, 0.0))
     return busiest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from replayer.analysis.capacity import client_hosts
-from replayer.analysis.capacity.client_hosts import BOUND, SPREAD, TABLE, Row
+from replayer.analysis.capacity.client_hosts import BOUND, SPREAD, Row
 from replayer.report.document import Part, Section, Table
 from replayer.run.display import Sentence, Tone
 from replayer.units import show_count, show_duration, show_or_dash
@@ -28,7 +28,7 @@ def parts(result: StepResult, run: Run) -> Iterator[Part]:
 
     Nothing is yielded if the result of the step has no data about client hosts.
     """
-    if not result.tables.get(TABLE):
+    if not client_hosts.host_rows(result):
         return
     if words := client_hosts.bound_words(result, run):
         yield Sentence(words, Tone.BAD)
@@ -45,7 +45,7 @@ def sections(sides: Sequence[Side]) -> Iterator[Section]:
         Section(f"{step.name}, {run.id}", [*parts(step, run)])
         for run in last
         for step in run.steps
-        if step.tables.get(TABLE)
+        if client_hosts.host_rows(step)
     ]
     if steps:
         yield Section("Client hosts", steps)
