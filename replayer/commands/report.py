@@ -19,7 +19,7 @@ from replayer.report.documents.collector_columns import is_drawn
 from replayer.report.messages import note, say
 from replayer.report.pages import sizing_sheet
 from replayer.report.terminal import console
-from replayer.report.writers import page_writer, terminal_writer
+from replayer.report.writers import csv_writer, page_writer, terminal_writer
 from replayer.results import store
 
 if TYPE_CHECKING:
@@ -74,21 +74,20 @@ def run(args: argparse.Namespace) -> int:
         note(words)
     if args.summary:
         _write_sheet(args.summary, chosen)
-        if not (args.html or args.csv or args.markdown):
-            return 0
     if args.text:
         for side in chosen.sides:
             for one in side.runs:
                 console.write(terminal_writer.render(run_details.document(one)))
-    if args.text and not (args.html or args.csv or args.markdown):
+    is_file_asked = args.html or args.csv or args.markdown
+    if (args.summary or args.text) and not is_file_asked:
         return 0
     comparison, refused = _compared(chosen)
-    if not (args.html or args.csv or args.markdown):
+    if not is_file_asked:
         page = page_writer.page(runs.document(chosen.sides, comparison, refused))
         say(browser.open_page(page))
         return 0
-    compared = None if args.csv and not (args.html or args.markdown) else comparison
-    files.write(args, files.forms_of_runs(chosen.sides, compared, refused))
+    forms = files.forms_of_runs(chosen.sides, comparison, refused)
+    files.write(args, {**forms, "csv": lambda: csv_writer.written(runs.data(chosen.sides, None))})
     return 0
 
 

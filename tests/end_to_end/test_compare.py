@@ -317,6 +317,9 @@ def test_csv_and_markdown_say_what_the_screen_says(replayer: Replayer, results: 
     assert {row["metric"]: row["verdict"] for row in rows}["sessions.riops"] == "better"
     measured, _ = replayer("report", "stock", "--csv", "-")
     assert len(list(csv.DictReader(io.StringIO(measured)))) == 8 * 3 * 2
+    both = "report", "stock", "uek", "--csv", "-"
+    with_file, _ = replayer(*both, "--markdown", results / "both.md")
+    assert with_file == replayer(*both).out
     markdown, _ = replayer("compare", "stock", "uek", "--markdown", "-")
     assert re.search(r"^\| sessions.riops \|.*\| better \|$", markdown, re.MULTILINE)
 

@@ -159,13 +159,14 @@ def test_a_prediction_is_set_beside_the_verdict(
 def test_report_writes_the_sheet(
     tried: Callable[[Prediction | None], Run], replayer: Replayer, tmp_path: Path
 ) -> None:
-    """`report --summary` and `size show --summary` write the same page."""
-    tried(None)
+    """`report --summary` and `size show --summary` write the same page; --text prints, too."""
+    one = tried(None)
     where = ("--results", tmp_path / "results")
-    replayer("report", "latest", *where, "--summary", "a.html")
+    printed = replayer("report", "latest", *where, "--summary", "a.html", "--text").out
     replayer("size", "show", "latest", *where, "--summary", "b.html", status=3)
 
     assert (tmp_path / "a.html").read_text() == (tmp_path / "b.html").read_text()
+    assert one.id in printed
 
 
 def test_a_prediction_is_undecided_where_one_side_is() -> None:
