@@ -23,7 +23,7 @@ from replayer.followers.options import configure_followers
 from replayer.model import Status
 from replayer.report.documents import planned_run, run_details, side_by_side, summary
 from replayer.report.messages import say
-from replayer.report.sanitize import sanitize
+from replayer.report.sanitize import sanitize, visible_json
 from replayer.report.terminal import console, overview
 from replayer.report.writers import terminal_writer
 from replayer.results import editing, store, tags
@@ -406,7 +406,7 @@ def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | Non
     seen = screen and sys.stdout.isatty()
     voice.ended(run, path, left, seen=seen)
     if args.json:
-        print(store.text(summary.with_headline(run)), end="")  # noqa: T201
+        print(visible_json(store.text(summary.with_headline(run))), end="")  # noqa: T201
     elif screen:
         if args.verbose:
             console.write(terminal_writer.render(run_details.document(run)), "")

@@ -194,7 +194,7 @@ def _delete(args: argparse.Namespace) -> int:
     paths = list(dict.fromkeys(_path(word, args.results) for word in args.runs))
     for path in paths:
         editing.check(path)
-        print(path)  # noqa: T201
+        print(sanitize(path))  # noqa: T201
     sys.stdout.flush()
     if not args.yes:
         if not sys.stdin.isatty():

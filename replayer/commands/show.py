@@ -16,6 +16,7 @@ from replayer.cli import run_options
 from replayer.errors import Impossible
 from replayer.report.documents import run_details, summary
 from replayer.report.messages import note
+from replayer.report.sanitize import visible_json
 from replayer.report.terminal import console, overview
 from replayer.report.writers import terminal_writer
 from replayer.results import store
@@ -67,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
             note(f"{entry.id} is newer and measured nothing ({reason})")
     stored = store.load(path)
     if args.json:
-        sys.stdout.write(store.text(stored if stored.headline else summary.with_headline(stored)))
+        whole = stored if stored.headline else summary.with_headline(stored)
+        sys.stdout.write(visible_json(store.text(whole)))
         return 0
     if stored.sizing is not None:
         _verdict(stored)
@@ -96,7 +98,7 @@ def _capture(path: Path, *, as_json: bool) -> int:
     with ArchiveReader(path) as reader:
         summary = reader.summary
     if as_json:
-        sys.stdout.write(f"{summary.model_dump_json(indent=2)}\n")
+        sys.stdout.write(visible_json(f"{summary.model_dump_json(indent=2)}\n"))
     else:
         console.write(terminal_writer.render_parts(capture_file.parts(summary, path)))
     return 0

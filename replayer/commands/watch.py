@@ -8,6 +8,7 @@ disturbed.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from typing import TYPE_CHECKING, Self
 
@@ -15,6 +16,7 @@ from replayer.cli import run_options
 from replayer.errors import NotFound, ReplayerError
 from replayer.model import Status
 from replayer.report.messages import say
+from replayer.report.sanitize import sanitize
 from replayer.report.terminal import run_output
 from replayer.report.terminal.progress import conversation
 from replayer.results import editing, store
@@ -55,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         last = _followed(path, progress)
     words = f": {last.error}" if last.error else ""
     say(f"{last.id} is {last.status.value}{words}")
-    print(path)  # noqa: T201
+    # A script reads the path as it is; a terminal must not be steered by it.
+    print(sanitize(path) if sys.stdout.isatty() else path)  # noqa: T201
     return 0 if last.status is Status.DONE else 1
 
 

@@ -1,5 +1,6 @@
 """The cleaning of foreign text, so that it is safe to print on a terminal."""
 
+import json
 import unicodedata
 from collections.abc import Iterable
 
@@ -21,6 +22,13 @@ def sanitize(text: object) -> str:
     return "".join(map(_visible, words))
 
 
+def visible_json(text: str) -> str:
+    """Return JSON text with each control or invisible character escaped; its lines are kept."""
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n")
+    )
+
+
 def short(text: object, most: int = NAME) -> str:
     """Return text on one line; cut it to `most` characters if it is longer, and add its length."""
     words = sanitize(text)
@@ -32,6 +40,10 @@ def short(text: object, most: int = NAME) -> str:
 def lines(texts: Iterable[object], separator: str = ", ") -> str:
     """Return cleaned texts in one line, with `separator` between them; empty ones are left out."""
     return separator.join(sanitize(text) for text in texts if str(text))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
 def _visible(character: str) -> str:

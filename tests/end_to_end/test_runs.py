@@ -1,17 +1,20 @@
 """`replayer runs` as a user types it: what is stored is listed, renamed, annotated and deleted."""
 
 import functools
+import io
 import json
 import os
 import resource
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from pydantic_core import from_json
 
 from replayer import journal
+from replayer.cli import program
 from replayer.model import Run
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import run_list
@@ -112,6 +115,33 @@ def test_what_stands_in_a_file_steers_no_terminal(
     assert len(json.loads(runs("list", "--json").out)["runs"]) == 2
     assert "\x1b" not in runs("show", "latest").out
     assert "\x1b" not in runs("note", "20261120-150000", "more").err
+    whole = runs("show", "20261120-150000", "--json").out
+    assert all(character.isprintable() for character in whole.replace("\n", ""))
+    assert json.loads(whole)["label"] == ESCAPES
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is printed."""
+
+    def isatty(self) -> bool:
+        """Return True."""
+        return True
+
+
+@pytest.mark.parametrize("words", [["watch"], ["runs", "delete", "--yes"]])
+def test_the_path_of_a_run_does_not_steer_a_terminal(
+    stored: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: Sequence[str],
+) -> None:
+    """A folder whose name has escapes is printed with them written out."""
+    odd = stored(0).parent.rename(tmp_path / "odd\x1b[31m")
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+
+    assert program.run([*words, "latest", "--results", str(odd)]) == 0
+    assert "odd\\x1b[31m" in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()
 
 
 def test_files_that_are_no_runs_are_told_and_hide_none(
