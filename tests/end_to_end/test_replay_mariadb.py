@@ -96,6 +96,18 @@ def test_errors_large_answers_and_hashes(replay: Replay) -> None:
     assert hashes(first) == hashes(second)
 
 
+def test_a_text_of_several_statements_is_executed_as_a_whole(replay: Replay, rows: Ask) -> None:
+    """A client may send them at once; in a replay that only reads, such a text is not sent."""
+    text = "UPDATE account SET balance = 1 WHERE id = 1; UPDATE account SET balance = 2 WHERE id=2"
+    capture = Capture().session(1).runs(1, 0.1, f"{text}; SELECT 1").runs(1, 0.2, "SELECT 2")
+    outcome = replay(capture)
+
+    assert rows("SELECT id, balance FROM account WHERE id < 3 ORDER BY id") == [(1, 1), (2, 2)]
+    assert whole(outcome)
+    notes = replay(capture, read_only=True).notes
+    assert "1 statements were left out: it may write" in notes
+
+
 def test_commit_order_ends_in_the_same_state(replay: Replay, rows: Ask) -> None:
     """Updates that do not commute happen as they did."""
     capture, expected = Capture(), 100

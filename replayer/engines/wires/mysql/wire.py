@@ -19,6 +19,8 @@ __all__ = ["encode_failure", "encode_query"]
 _BY_OTHERS = frozenset({"40001", "70100"})
 _NO_STATE, _SHORTEST_WAIT = "HY000", 1.0
 """A lock wait timeout has the SQLSTATE of other errors, too, but takes at least a second."""
+_MULTI_STATEMENTS = 1 << 16
+"""The flag of a client that may send several statements in one text."""
 _CLIENT = {
     "host": "host",
     "port": "port",
@@ -102,6 +104,9 @@ def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
     kinds = (str, int, float, bool, dict)
     plain = {name: value for name, value in arguments.items() if isinstance(value, kinds)}
     first = []
+    if not login.read_only:
+        # A captured client may have had it.  A replay that only reads sends single statements.
+        plain["client_flag"] = int(arguments.get("client_flag", 0)) | _MULTI_STATEMENTS
     if login.timeout:
         # MySQL reads the first comment only, MariaDB the second.
         limits = round(login.timeout * 1e3), f"{login.timeout:g}"
