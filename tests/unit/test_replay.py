@@ -22,6 +22,7 @@ from replayer.capture.action import Action, Does, Fingerprint, LoggedSession, Lo
 from replayer.capture.archive import ArchiveReader, ArchiveWriter
 from replayer.engines import engine as engines
 from replayer.engines import wires
+from replayer.engines.wire_session import SessionLogin
 from replayer.engines.wires.postgres import postgres_message
 from replayer.errors import UNKNOWN_STATE, Impossible, ReplayerError
 from replayer.model import Places, Replayed
@@ -209,6 +210,26 @@ def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path: P
     assert [each.does for each in done[1]] == [NAMED] * 3
     assert schedule.jobs[0].prepared == ((b"S_1", text.encode()),)
     assert postgres_message.values_of(done[1][0].payload) == [b"7", None]
+
+
+def test_texts_are_sent_in_the_encoding_of_the_log(tmp_path: Path) -> None:
+    """It is that of the database: what a client set for its own texts is not set again."""
+    texts = (
+        "SET client_encoding TO 'LATIN1'",
+        "set names 'latin1' ;",
+        "SET LOCAL client_encoding = 'LATIN1'; SET NAMES 'UTF8'",
+        "SET client_encoding = 'UTF8'; SELECT 1",
+        "SET search_path = names",
+    )
+    capture = [action(1, "simple", at, text) for at, text in enumerate(texts)]
+    schedule, done = scheduled(tmp_path, capture)
+    settings = (("client_encoding", "LATIN1"), ("work_mem", "8MB"))
+    info = POSTGRES.make_conninfo({}, SessionLogin(settings=settings))
+
+    sent = [postgres_message.encode_query(text) for text in texts[3:]]
+    assert [one.payload for one in done[1]] == sent
+    assert list(schedule.left_out.values()) == [3]
+    assert conninfo_to_dict(info)["options"] == "-c work_mem=8MB"
 
 
 def test_more_parameters_than_a_message_has_are_left_out(tmp_path: Path) -> None:

@@ -53,6 +53,11 @@ _NO_NAME = "one that the log does not name"
 _ONLY_BEGINS = re.compile(
     r"\s*(?:begin|start\s+transaction)\b(?![^;]*\bsnapshot\b)[^;]*;?\s*", re.IGNORECASE
 )
+_ENCODING = re.compile(
+    r"(?:\s*set\s+(?:(?:session|local)\s+)?(?:client_encoding\b|names\b)[^;]*(?:;|\Z))+\s*",
+    re.IGNORECASE,
+)
+"""Statements of PostgreSQL that only set the encoding of the client's texts."""
 _MOST_PARAMETERS = 0xFFFF
 """Most parameters of a statement, whose number has two bytes in each protocol."""
 
@@ -411,6 +416,8 @@ def _why_not_sent(
         return "it may write"
     if statement and acts_beyond_database(statement.text, dialect):
         return "it acts on the server, on other sessions or other databases"
+    if statement and dialect == "postgres" and _ENCODING.fullmatch(statement.text):
+        return "it sets the encoding of the texts, and the log has all in that of the database"
     if len(action.parameters or ()) > _MOST_PARAMETERS:
         return "it has more parameters than a server takes"
     return ""

@@ -104,7 +104,8 @@ def load_attempts() -> Callable[[str], ConnectionAttempt]:
 def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
     """Return libpq's connection string, with the settings and role of a captured session."""
     plain = _of_libpq(arguments)
-    settings = list(login.settings)
+    # Whatever a client's encoding was, the log has its texts in the encoding of the database.
+    settings = [one for one in login.settings if one[0].lower() != "client_encoding"]
     if login.timeout:
         settings.append(("statement_timeout", f"{round(login.timeout * 1e3)}ms"))
     if login.read_only:
