@@ -327,6 +327,32 @@ def test_statements_that_are_forgotten_and_renamed_are_prepared_again(
     assert value(outcome, "replay.errors") == 0
 
 
+@pytest.mark.parametrize("sessions", [None, 1])
+def test_a_statement_that_is_forgotten_leaves_the_others(
+    replay: Replay, rows: Ask, sessions: int | None
+) -> None:
+    """Each is still known by its name where sessions share a connection, too."""
+    one, two = "INSERT INTO done (who) VALUES ($1)", "INSERT INTO done (what) VALUES ($1)"
+    first: dict[str, Any] = {"name": "pdo_stmt_00000001", "parameters": ("x",)}
+    second: dict[str, Any] = {"name": "pdo_stmt_00000002", "parameters": ("y",)}
+    forgets = (
+        "DEALLOCATE pdo_stmt_00000001",
+        "DISCARD PLANS",
+        "/* tool */ deallocate PREPARE PDO_stmt_00000001 ;",
+        "RESET ALL; DEALLOCATE ALL",
+    )
+    capture = Capture().session(1)
+    for turn, forget in enumerate(forgets):
+        capture.runs(1, turn + 0.1, one, **first).runs(1, turn + 0.2, two, **second)
+        capture.runs(1, turn + 0.3, forget).runs(1, turn + 0.4, two, **second)
+    capture.runs(1, 5, "PREPARE a AS SELECT 1; DEALLOCATE a").runs(1, 5.1, two, **second)
+    capture.runs(1, 5.2, "PREPARE a AS SELECT 1").runs(1, 5.3, "DEALLOCATE a")
+    outcome = replay(capture, sessions=sessions, speed=100)
+
+    assert [dict(each.errors) for each in outcome.replayed if each.errors] == []
+    assert rows("SELECT count(who) AS who, count(what) AS what FROM done") == [(4, 9)]
+
+
 def test_copy_from_the_client_ends_in_an_error_and_not_in_a_hang(replay: Replay) -> None:
     """Its data were never logged; it is left out, and the session goes on."""
     capture = Capture().session(1).runs(1, 0.1, "COPY done FROM Stdin")

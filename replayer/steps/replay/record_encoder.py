@@ -32,7 +32,14 @@ from replayer.steps.replay.work import (
 )
 
 _SECOND = 10**9
-_FORGETS = re.compile(r"\s*(?:deallocate|discard)\b", re.IGNORECASE)
+# A normalised text has DISCARD ALL as `discard AS all`.
+_FORGETS = re.compile(r"(?:\A|;)\s*(?:deallocate|discard\s+(?:as\s+)?all)\b", re.IGNORECASE)
+_NOTHING = r"(?:\s|/\*.*?\*/)*+"
+_FORGETS_ONE = re.compile(
+    rf"{_NOTHING}deallocate\s+(?:prepare\s+)?(?!all\b)"
+    rf"(?:(?P<plain>[^\W\d][\w$]*)|\"(?P<quoted>(?:[^\"]|\"\")+)\"){_NOTHING};?{_NOTHING}",
+    re.IGNORECASE | re.DOTALL,
+)
 _INTO = re.compile(r"\binto\b", re.IGNORECASE)
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 _COUNTED = frozenset({"select", "insert", "update", "delete"})
@@ -69,7 +76,10 @@ class RecordEncoder:
         self._prepared: dict[tuple[str, str], int] = {}
 
     def prepared(self) -> Iterator[Prepared]:
-        """Yield the named prepared statements of the records, in the order of their numbers."""
+        """Yield the named prepared statements of the records, in the order of their numbers.
+
+        Those that a record only removes have no text.
+        """
         return (Prepared(encode_text(name), encode_text(text)) for name, text in self._prepared)
 
     def encode(
@@ -120,6 +130,9 @@ class RecordEncoder:
         else:
             does, payload = WHOLE, self._wire.encode_bound(statement.text, values)
         flags |= 0 if action.does == "simple" else EXTENDED
+        if flags & FORGETS and (one := _FORGETS_ONE.fullmatch(statement.text)):
+            name = one["plain"].lower() if one["plain"] else one["quoted"].replace('""', '"')
+            named = self._prepared.setdefault((name, ""), len(self._prepared))
         logged = number_of(action.sqlstate)
         rows = action.rows if form.is_counted else UNKNOWN
         part = min(PARTS - 1, action.start_ns // self.part_ns)
@@ -142,12 +155,12 @@ class RecordEncoder:
         end = record.start_ns + round(max(0, action.duration_ns) / (self._spec.speed or 1))
         return record._replace(
             does=WHOLE, payload=payload, start_ns=end, chain=UNKNOWN, turn=UNKNOWN, named=-1,
-            flags=record.flags & ~EXTENDED | IMPOSED,
+            flags=record.flags & ~(EXTENDED | FORGETS) | IMPOSED,
         )  # fmt: skip
 
     def _add(self, fingerprint: Fingerprint) -> PlannedForm:
         ordered = IN_ORDER if _ORDERED.search(fingerprint.text) else 0
-        forgets = FORGETS if _FORGETS.match(fingerprint.text) else 0
+        forgets = FORGETS if self._binds and _FORGETS.search(fingerprint.text) else 0
         into = fingerprint.kind == "select" and _INTO.search(fingerprint.text)
         is_counted = fingerprint.kind in _COUNTED and not into
         form = PlannedForm(fingerprint, len(self.forms), ordered | forgets, is_counted)

@@ -4,6 +4,7 @@ import select
 import time
 from collections.abc import Sequence
 
+from replayer.engines import wires
 from replayer.engines.wire_session import LOST, ConnectionGone
 from replayer.steps.replay.answer_verification import AnswerVerification
 from replayer.steps.replay.commit_turns import CommitTurns
@@ -55,6 +56,7 @@ class SessionRunner:
         statistics: ReplayStatistics,
     ) -> None:
         self._prepared, self._feeds = job.prepared, job.feeds
+        self._encode = wires.load(job.wire).encode_query
         self._several = job.connections is not None
         self._clock = clock
         self._timetable = timetable
@@ -149,13 +151,15 @@ class SessionRunner:
             connection.feed = self._feeds[fed - 1].fd
         try:
             if record.does == NAMED:
-                name, text = self._prepared[record.named]
-                if self._several:
-                    name = b"%d.%s" % (client.work.number, name)
+                name, text = self._name_of(client, record), self._prepared[record.named].text
                 connection.execute(name, record.named, text, record.payload, in_order=in_order)
             else:
-                extended = bool(record.flags & EXTENDED)
-                connection.send(record.payload, extended=extended, in_order=in_order)
+                extended, payload = bool(record.flags & EXTENDED), record.payload
+                if self._several and record.named >= 0:
+                    name = self._name_of(client, record)
+                    if name in connection.prepared:
+                        extended, payload = False, self._encode(_deallocate(name))
+                connection.send(payload, extended=extended, in_order=in_order)
         except ConnectionGone as error:
             self._lose(client, record, error)
             return True
@@ -164,6 +168,11 @@ class SessionRunner:
         client.state = BUSY
         self._statistics.at_work += 1
         return False
+
+    def _name_of(self, client: ReplayClient, record: Record) -> bytes:
+        """Return the name that the record's prepared statement has on the client's connection."""
+        name = self._prepared[record.named].name
+        return b"%d.%s" % (client.work.number, name) if self._several else name
 
     def receive(self, client: ReplayClient, mask: int) -> None:
         """Read from the connection of a client; if the answer is complete, start the next action.
@@ -191,7 +200,10 @@ class SessionRunner:
             self._statistics.at_work -= 1
             self._verification.check(client, record, connection)
             if record.flags & FORGETS:
-                connection.prepared.clear()
+                if record.named < 0:
+                    connection.prepared.clear()
+                else:
+                    connection.prepared.pop(self._name_of(client, record), None)
             self._clock.answered_ns = self._clock.seen_ns
             self._end(client, record)
             if self._pool.wanting and connection.idle:
@@ -249,3 +261,8 @@ class SessionRunner:
         if client.state != OVER:
             self._pool.let_go(client)
             self._timetable.end(client)
+
+
+def _deallocate(name: bytes) -> str:
+    quoted = name.decode("utf-8", "surrogateescape").replace('"', '""')
+    return f'DEALLOCATE "{quoted}"'

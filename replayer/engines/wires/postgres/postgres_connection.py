@@ -174,11 +174,10 @@ class PostgresConnection:
         `in_order` is True if the hash of the answer's rows is to depend on their order.
         """
         whole = postgres_message.bind(name, ending) + postgres_message.EXECUTE_AND_SYNC
-        before = self.prepared.get(name)
-        if before != place:
-            whole = postgres_message.parse(name, text) + whole
-            if before is not None:
-                whole = postgres_message.forget(name) + whole
+        if self.prepared.get(name) != place:
+            # The server may have one of that name, and has no error for one that it does not have.
+            first = postgres_message.forget(name) + postgres_message.parse(name, text)
+            whole = first + whole
             self.prepared[name] = place
             self._parsing = name
         self.send(whole, extended=True, in_order=in_order)
