@@ -7,7 +7,7 @@ from replayer.capture.inputs import CUT
 CUT_VALUE = "parameters cut by log_parameter_max_length"
 NO_VALUES = "parameters that the log does not have"
 _VALUE = re.compile(r"\$\d+ = (NULL|'[^']*(?:''[^']*)*')")
-_PLACE = re.compile(r"\$\d")
+_PLACE = re.compile(r"(?<![\w$])\$\d")
 
 
 class LoggedParameters:
@@ -27,7 +27,7 @@ class LoggedParameters:
         """
         at = detail.find("arameters: ")
         if at < 0:
-            return (None, NO_VALUES) if _PLACE.search(text) else ((), "")
+            return (None, NO_VALUES) if has_places(text) else ((), "")
         logged = _VALUE.findall(detail, at + 11)
         if not logged or CUT in detail or not detail.endswith(logged[-1]):
             return None, CUT_VALUE
@@ -51,8 +51,16 @@ class LoggedParameters:
 
 
 def has_places(text: str) -> bool:
-    """Return whether a statement's text has places for parameters, such as $1."""
-    return _PLACE.search(text) is not None
+    """Return whether a statement's text has places for parameters, such as $1.
+
+    A $1 in a string, in a comment or in a name is none.
+    """
+    if _PLACE.search(text) is None:
+        return False
+    from replayer.capture.fingerprint import SCAN  # noqa: PLC0415 - few texts need it
+
+    found = (match for match in SCAN["postgres"].finditer(text) if match["parameter"])
+    return any(_PLACE.match(text, match.start()) for match in found)
 
 
 def _unquoted(value: str) -> str | None:

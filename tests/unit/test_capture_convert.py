@@ -152,6 +152,27 @@ def test_bind_parameters_are_taken_in_both_spellings(
     assert one.parameters == ("it's", None, "", "a, $5 = 'x'", "two\nlines")
 
 
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT INTO t VALUES ('$2a$10$N9qo8uLOickgx2ZMRZoMye')",
+        "SELECT '$1.00', E'a\\'$1' -- $1",
+        'SELECT "$1" FROM t$2026',
+        "SELECT $body$ $1 $body$",
+    ],
+)
+def test_a_dollar_in_a_string_is_no_parameter(tmp_path: Path, text: str, *, fails: bool) -> None:
+    """Nor is one in a comment or in a name: the log lacks no value."""
+    entry = row(10, f"duration: 1.000 ms  execute <unnamed>: {text}")
+    if fails:
+        entry = row(10, "division by zero", level="ERROR", state="22012", query=text)
+
+    _, actions, _ = converted(tmp_path, entry)
+
+    assert [one.text for one in statements(actions)] == [text]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_parse_and_bind_are_parts_of_their_execute(tmp_path: Path, layout: str) -> None:
     """Three entries are one action, as long as all three; a fetch is counted, not replayed."""
