@@ -2,10 +2,13 @@
 
 import contextlib
 import select
+import shutil
 import socket
 import struct
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pymysql
 import pytest
@@ -16,6 +19,7 @@ from replayer.engines import credentials, driver, login, wires
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, connector_of, url_of
 from replayer.engines.wire_session import Refused, SessionLogin
+from replayer.engines.wires import DumpLoader
 from replayer.errors import Impossible, ReplayerError
 
 SECRET = "marlintrout"
@@ -147,6 +151,13 @@ def try_worker(text: str) -> None:
     driver.connect_session(connector)
 
 
+def loader_of(text: str) -> DumpLoader:
+    """Return the command that loads a dump into the database of a URL of MySQL's."""
+    loader = wires.load("mysql").make_loader("plain", connector_of(url_of(text, MARIADB)).arguments)
+    assert loader is not None
+    return loader
+
+
 def try_replay(text: str) -> None:
     """Connect as a session of a replay does."""
     arguments = connector_of(url_of(text, POSTGRES)).arguments
@@ -237,6 +248,28 @@ def test_mysql_gets_the_password_where_the_user_says_so(attack: str) -> None:
         assert SECRET.encode() in server.heard
     with pytest.raises((Impossible, ReplayerError), match="give 1 or 0"):
         try_database(f"{where}perhaps")
+
+
+def test_a_dump_goes_to_no_mysql_that_the_url_does_not_trust(tmp_path: Path) -> None:
+    """The client that loads a dump encrypts and checks as the driver does."""
+    text = "mysql://me@127.0.0.1/db?ssl_ca=/a&ssl_cert=/b&ssl_key=/c&ssl_cipher=d"
+    words = loader_of(text).words
+    assert {"--ssl-ca=/a", "--ssl-cert=/b", "--ssl-key=/c", "--ssl-cipher=d"} < {*words}
+    assert "--loose-ssl-mode=VERIFY_IDENTITY" in words
+    assert "--loose-ssl-mode=VERIFY_CA" in loader_of(f"{text}&ssl_check_hostname=false").words
+    assert not any("ssl" in word for word in loader_of("mysql://me@127.0.0.1/db").words)
+
+    def answer(client: socket.socket) -> bytes:
+        client.sendall(handshake(b"mysql_native_password"))
+        return client.recv(1 << 12)
+
+    with serving(answer) as server:
+        loader = loader_of(f"mysql://me@127.0.0.1:{server.port}/db?ssl_ca={tmp_path}/ca")
+        program = next(filter(None, map(shutil.which, loader.programs)), None)
+        if program is None:
+            pytest.skip("no client of MySQL is installed")
+        assert subprocess.run([program, *loader.words], check=False).returncode
+    assert server.heard == b""
 
 
 def test_mysql_gets_the_password_by_a_socket(tmp_path: object) -> None:

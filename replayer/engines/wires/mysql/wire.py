@@ -29,6 +29,8 @@ _CLIENT = {
     "database": "database",
 }
 """Names of the driver's arguments -> names of the client program's options."""
+_TLS = ("ca", "capath", "cert", "key", "cipher")
+"""Keys of the driver's argument `ssl` that the client program has as options, after `ssl-`."""
 
 
 def open_connection(arguments: Mapping[str, Any]) -> Any:
@@ -132,6 +134,20 @@ def make_loader(dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader | No
     if dump == "folder":
         return None
     words = [f"--{ours}={arguments[name]}" for name, ours in _CLIENT.items() if name in arguments]
+    words += _tls_words(arguments.get("ssl") or {})
     password = arguments.get("password")
     secret = {"MYSQL_PWD": str(password)} if password else {}
     return DumpLoader(("mariadb", "mysql"), ["--no-defaults", "--batch", *words], secret)
+
+
+def _tls_words(asked: Mapping[str, Any]) -> list[str]:
+    """Return the options with which the client encrypts, and checks the server, as the driver does.
+
+    MySQL's client has the option ssl-mode, MariaDB's has the other one.  MariaDB's client cannot
+    check a certificate without its host's name: it checks both.
+    """
+    words = [f"--ssl-{name}={asked[name]}" for name in _TLS if name in asked]
+    if "ca" in asked or "capath" in asked:
+        mode = "VERIFY_IDENTITY" if asked.get("check_hostname", True) else "VERIFY_CA"
+        return [*words, f"--loose-ssl-mode={mode}", "--loose-ssl-verify-server-cert"]
+    return [*words, "--loose-ssl-mode=REQUIRED"] if asked else []
