@@ -40,7 +40,12 @@ _LOCAL = re.compile(
     r"\s*load\s+(?:data|xml)\s+(?:low_priority\s+|concurrent\s+)?local\b", re.IGNORECASE
 )
 _SECRET = re.compile(r"<secret>|\bidentified\b[^;]*\bas\s+'<")
-_USE = re.compile(r"\s*use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE)
+_NOTHING = r"(?:\s|/\*(?!m?!).*?\*/|(?:#|--\s)[^\n]*\n)*+"
+"""White space and comments; not the comments whose text a server executes."""
+_USE = re.compile(rf"{_NOTHING}use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE | re.DOTALL)
+_EXECUTES = re.compile(
+    rf"{_NOTHING}execute\b(?P<immediate>\s+immediate\b)?", re.IGNORECASE | re.DOTALL
+)
 _CUT_AT = 60_000
 """Length from which on a text that ends with CUT was cut; in a shorter text, CUT is a NUL."""
 _MOST_HELD = 50_000
@@ -105,7 +110,7 @@ class StampSpreader:
 class _Known:
     """The state of one session of a MySQL server while its log is read."""
 
-    __slots__ = ("database", "last_ns", "number", "preparing", "twice")
+    __slots__ = ("database", "immediate", "last_ns", "number", "preparing", "twice")
 
     def __init__(self, number: int, database: str) -> None:
         self.number, self.database = number, database
@@ -114,6 +119,8 @@ class _Known:
         """A PREPARE whose text comes with the next command."""
         self.twice = False
         """True if the next command may repeat the last one, an EXECUTE."""
+        self.immediate = False
+        """True if that EXECUTE is EXECUTE IMMEDIATE, which prepares its text first."""
 
 
 class ThreadAssembly:
@@ -173,15 +180,11 @@ class ThreadAssembly:
         self._reading.skip(reason)
 
     def use(self, thread: str, time_ns: int, database: str) -> None:
-        """Add a USE statement to a thread's session, unless `database` is its database already.
-
-        `time_ns` is in nanoseconds since 1970.
-        """
+        """Add a USE statement to a thread's session; `time_ns` is in nanoseconds since 1970."""
         known = self._of(thread, time_ns, "", before=True)
-        if known.database != database:
-            known.database = database
-            quoted = database.replace("`", "``")
-            self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
+        known.database = database
+        quoted = database.replace("`", "``")
+        self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
 
     def prepare(self, thread: str, time_ns: int, text: str) -> None:
         """Process an entry of the command Prepare, which has the text of a PREPARE statement.
@@ -191,6 +194,7 @@ class ThreadAssembly:
         `time_ns` is in nanoseconds since 1970.
         """
         known = self._of(thread, time_ns, "", before=True)
+        known.twice = known.twice and known.immediate
         preparing, known.preparing = known.preparing, None
         if preparing is not None and (match := _PREPARE.fullmatch(preparing.text)):
             quoted = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -222,12 +226,14 @@ class ThreadAssembly:
         )
         if not self._whole(action.text):
             return
-        if database is not None:
+        if database is not None and database != known.database:
             self.use(thread, action.start_ns, database)
         action = action._replace(session=known.number)
         if match := _USE.match(action.text):
             known.database = match[1].strip("`").replace("``", "`")
-        known.twice = action.text[:20].lstrip()[:7].lower() == "execute"
+        executes = _EXECUTES.match(action.text)
+        known.twice = executes is not None
+        known.immediate = executes is not None and executes["immediate"] is not None
         known.preparing = None
         if logged and _PREPARES.match(action.text):
             self._reading.skip(PREPARED)

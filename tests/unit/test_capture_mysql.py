@@ -336,6 +336,39 @@ def test_statements_that_the_log_has_twice_run_once(
     ]
 
 
+@pytest.mark.parametrize(
+    ("lines", "sent"),
+    [
+        (
+            ["Query\texecute nosuch", "Prepare\tinsert ?", "Execute\tinsert 5"],
+            ["execute nosuch", "insert 5"],
+        ),
+        (
+            ["Query\texecute immediate 'select 1'", "Prepare\tselect 1", "Execute\tselect 1"],
+            ["execute immediate 'select 1'"],
+        ),
+        (["Query\t/* tool */ execute s", "Execute\tselect 1"], ["/* tool */ execute s"]),
+        (
+            ["Init DB\ta", "Query\t/* tool */ # x\nuse b", "Init DB\ta"],
+            ["USE `a`", "/* tool */ # x\nuse b", "USE `a`"],
+        ),
+        (
+            ["Query\tuse nosuch", "Query\tcreate database nosuch", "Init DB\tnosuch"],
+            ["use nosuch", "create database nosuch", "USE `nosuch`"],
+        ),
+    ],
+)
+def test_commands_that_only_look_repeated_are_sent(
+    converted: Callable[..., Any], lines: list[str], sent: list[str]
+) -> None:
+    """A failed EXECUTE has no second entry, and a USE may be in a comment's company or in vain."""
+    log = _HEAD + "".join(
+        f"2026-11-22T03:00:0{number}.000000Z\t    8 {line}\n" for number, line in enumerate(lines)
+    )
+    _, _, _, actions = converted(general=log)
+    assert [each.text for each in actions if each.text] == sent
+
+
 @pytest.mark.parametrize("text", [_GENERAL_9, _GENERAL_MARIADB, _SLOW_9, _SLOW_MARIADB])
 def test_a_log_that_is_cut_anywhere_is_read_or_refused(
     converted: Callable[..., Any], text: str
