@@ -6,6 +6,7 @@ the final form can contain no value.  Parsing is slow, so its result is cached w
 as the key: captures of millions of statements have few forms.
 """
 
+import functools
 import gc
 import hashlib
 import logging
@@ -36,6 +37,15 @@ _LONGEST_TEXT = 100_000
 _LONGEST_KEY = 500
 
 _COMMENT = r"--[^\n]*|/\*(?!!).*?(?:\*/|\Z)"
+_DEEPEST = 8
+_INSIDE = r"(?:[^*/]++|\*(?!/)|/(?!\*)|<>)*+"
+_NESTED = functools.reduce(
+    # One that is nested more deeply counts as a comment up to the end of the text.
+    lambda inner, _: rf"/\*{_INSIDE.replace('<>', inner)}(?:\*/|\Z)",
+    range(_DEEPEST),
+    r"/\*.*",
+)
+"""A comment of PostgreSQL, in which there may be others; /*! begins an ordinary one."""
 _STRING = r"'[^']*(?:''[^']*)*(?:'|\Z)"
 _ESCAPED = r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*(?:'|\\?\Z)"
 _DOUBLE = _STRING.replace("'", '"')
@@ -49,7 +59,7 @@ _NUMBERS = re.compile(_NUMBER)
 _PARAMETERS = re.compile(r"\$[0-9]+")
 SCAN: Final = {
     "postgres": re.compile(
-        rf"(?P<gap>{_COMMENT})|(?P<kept>{_DOUBLE})|(?P<parameter>\$[0-9]+)"
+        rf"(?P<gap>--[^\n]*|{_NESTED})|(?P<kept>{_DOUBLE})|(?P<parameter>\$[0-9]+)"
         rf"|(?P<string>\b[eE]{_ESCAPED}|(?:\b(?:[bBxXnN]|[uU]&))?{_STRING}"
         rf"|\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z))"
         rf"|(?P<number>{_NUMBER})",
