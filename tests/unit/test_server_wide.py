@@ -31,6 +31,15 @@ BEYOND = {
         "-- tool\nDO $$ BEGIN PERFORM pg_cancel_backend(5); END $$",
         "DO $$ BEGIN IF true THEN\nCREATE  ROLE ann; END IF; END $$",
         "select * from dblink('host=other', 'select 1') as t(a int)",
+        "ALTER DATABASE other RENAME TO x",
+        "alter database other set work_mem = '1GB'",
+        "GRANT admin TO app",
+        'select 1; revoke "an ""on"" admin", b from app',
+        "REVOKE ADMIN OPTION FOR admin FROM app",
+        "GRANT ALL PRIVILEGES ON DATABASE other TO app",
+        "DO $$ BEGIN GRANT admin TO app; END $$",
+        "DROP OWNED BY app",
+        "REASSIGN OWNED BY a TO b",
     ),
     "mysql": (
         "KILL 5",
@@ -62,6 +71,14 @@ BEYOND = {
         "if @a = 1 then set global b = 1; end if",
         "a: while 1 do flush logs; end while",
         "begin not atomic execute immediate 'kill 5'; end",
+        "ALTER DATABASE other CHARACTER SET utf8mb4",
+        "alter schema `other` read only = 1",
+        "ALTER INSTANCE DISABLE INNODB REDO_LOG",
+        "DELETE FROM mysql.user WHERE user = 'ann'",
+        "UPDATE `mysql` . `global_priv` SET priv = '{}'",
+        "delete u from shop.ann a join mysql.user u using (user)",
+        "select 1; insert into mysql.user values (1)",
+        "begin not atomic update mysql.user set a = 1; end",
     ),
 }
 WITHIN = {
@@ -79,6 +96,9 @@ WITHIN = {
         "create table role (a int)",
         "alter table t add b int; drop table u",
         "DO $$ BEGIN PERFORM 1; END $$",
+        "GRANT SELECT, INSERT ON t TO app",
+        "grant select (a), update on database_list to app",
+        "REVOKE GRANT OPTION FOR ALL PRIVILEGES ON ALL TABLES IN SCHEMA a FROM app",
     ),
     "mysql": (
         "SET autocommit = 0",
@@ -100,6 +120,12 @@ WITHIN = {
         "begin not atomic update t set kill_it = 5; end",
         "if @a = 1 then select 'kill 5'; end if",
         "/* tool */ execute immediate 'select ''kill 5'''",
+        "alter database character set utf8mb4",
+        "ALTER DATABASE DEFAULT COLLATE utf8mb4_bin",
+        "insert into t values ('update mysql.user')",
+        "update mysql_version set a = 1 where shop.mysql.b = 2",
+        "select name from mysql.time_zone_name",
+        "select 1 from mysql.user; delete from t",
     ),
 }
 
@@ -134,6 +160,9 @@ def test_a_long_text_is_looked_through_at_once(dialect: str) -> None:
         ("prepare s from ", "'a' "),
         ("begin not atomic ", "then if "),
         ("", "execute immediate '"),
+        ("", "; update mysql"),
+        ("begin not atomic ", "then update mysql "),
+        ("do ", "grant a, "),
     ):
         with at_once(part):
             acts_beyond_database(begin + part * 100_000, dialect)

@@ -1,9 +1,9 @@
 """Statements that act on more than the replayed database: no replay sends them.
 
 They end other sessions, stop or configure the server, change its users, its replication, its
-statistics or its files, execute programs, or drop whole databases.  The number of a session or of a
-log in the source's statement means another one here.  Who lets a replay change a database names
-that database only.  A session may end itself.
+statistics or its files, execute programs, or alter or drop whole databases.  The number of a
+session or of a log in the source's statement means another one here.  Who lets a replay change a
+database names that database only.  A session may end itself.
 
 The text of a statement decides, however it is written.  The body of a called function, and a text
 that a statement puts together, are not visible here.
@@ -20,21 +20,34 @@ else:
     # It loads sqlglot, and few texts have to be read so closely.
     fingerprint = Later("replayer.capture.fingerprint")
 
+_NAMES = r"(?:[\w$&]|\"[^\"]*\")++(?: ?, ?(?:[\w$&]|\"[^\"]*\")++)*+"
 _POSTGRES = (
     r"alter system|(?:create|alter|drop) (?:role|user(?! mapping)|group|tablespace|subscription)"
-    r"|drop database|copy [^;]*(?:\bto|\bprogram) '"
+    r"|(?:alter|drop) database|copy [^;]*(?:\bto|\bprogram) '|(?:drop|reassign) owned by"
+    # A privilege on an object of the database has another word after ON, or the object's name.
+    rf"|(?:grant|revoke) (?:\w+ option for )?{_NAMES}"
+    r"(?: privileges)? (?:to|from|on (?:database|tablespace|parameter)) "
 )
 _MYSQL = (
     r"kill(?! (?:query |connection )?connection_id ?\()"
     r"|shutdown|restart|flush|reset|purge|clone|binlog|(?:un)?install|grant|revoke"
     r"|change (?:master|replication)|(?:start|stop) (?:slave|replica|group_replication)"
     r"|(?:create|alter|drop|rename) (?:user|role)|drop (?:database|schema)|set (?:password|default)"
+    # Without a name it is the session's own database.
+    r"|alter (?:database|schema)(?! (?:default|character|charset|collate|encryption|comment)\b)"
+    r"|alter instance"
     r"|set [^;]*\b(?:global|persist|persist_only)\b|call (?:mysql|sys)\."
 )
+_SYSTEM = r"(?<![\w$.])`?mysql`? ?\."
+"""The begin of the name of one of MySQL's own tables, some of which have the users."""
 _BEGIN = r"(?:\A|;) ?(?:/\*![0-9]* ?)?(?:set statement [^;]*? for )?"
 _STATEMENTS: Final = {
     "postgres": re.compile(rf"{_BEGIN}(?:{_POSTGRES})"),
-    "mysql": re.compile(rf"{_BEGIN}(?:{_MYSQL})\b|\binto (?:outfile|dumpfile)\b"),
+    "mysql": re.compile(
+        rf"{_BEGIN}(?:(?:{_MYSQL})\b"
+        r"|(?:insert|replace|update|delete|with|load|truncate|create|alter|drop|rename)\b[^;]*?"
+        rf"{_SYSTEM})|\binto (?:outfile|dumpfile)\b"
+    ),
 }
 """SQL dialect -> pattern of such statements, in the form in which values and comments are replaced.
 
@@ -56,7 +69,7 @@ _COMPOUND = re.compile(
 """Statements of MariaDB that have other statements in them, outside of stored programs."""
 _INNER = r"\b(?:atomic|begin|then|else|do|loop|repeat) "
 """The words before a statement in a compound statement."""
-_IN_COMPOUND = re.compile(rf"(?:; ?|{_INNER})(?:{_MYSQL})\b")
+_IN_COMPOUND = re.compile(rf"(?:; ?|{_INNER})(?:{_MYSQL})\b|{_SYSTEM}")
 _TEXT = re.compile(rf"(?:{_BEGIN}|{_INNER})(?:prepare [^ ;]+ from|execute immediate)\b")
 """Begin of a statement of MySQL that executes a text."""
 _ESCAPED = re.compile(r"\\([nrt])|\\(.)|(['\"])\3", re.DOTALL)
@@ -65,13 +78,13 @@ _IN_CODE = re.compile(rf"\b(?:{_POSTGRES})")
 _DEEPEST = 100
 _DO = re.compile(r"[\s(]*do\b")
 _RARE: Final = {
-    "postgres": re.compile(r"[\s(]*(?:alter|create|drop|copy|do|/\*|--)"),
+    "postgres": re.compile(r"[\s(]*(?:alter|create|drop|copy|do|grant|revoke|reassign|/\*|--)"),
     "mysql": re.compile(
         r"[\s(]*(?:kill|shutdown|restart|flush|reset|purge|clone|binlog|install|uninstall|grant"
         r"|revoke|change|start|stop|create|alter|drop|rename|set|call|prepare|execute|/\*|--|#)"
     ),
 }
-_PARTS: Final = {"postgres": ("pg_", "lo_", "dblink"), "mysql": ("outfile", "dumpfile")}
+_PARTS: Final = {"postgres": ("pg_", "lo_", "dblink"), "mysql": ("outfile", "dumpfile", "mysql")}
 
 
 def acts_beyond_database(text: str, dialect: str) -> bool:
