@@ -514,7 +514,7 @@ def test_scan_from_cold(context: Context, layout: str) -> None:
     def brought(outcome: Outcome) -> bool:
         """Tell whether what was read stayed in the page cache, where it is counted."""
         avg_bytes, full_bytes = (row["file_bytes"] for row in outcome.tables["statements"])
-        return bool(0 < avg_bytes and full_bytes > 0.4 * (cold_of(outcome).file_bytes or 0))
+        return bool(avg_bytes > 0 and full_bytes > 0.4 * (cold_of(outcome).file_bytes or 0))
 
     outcome = repeat_until(lambda: perform(context), brought)
 

@@ -16,7 +16,11 @@ def probed(run_of: RunOf) -> Callable[..., Run]:
     """Return a function that makes a run with a probe of 8 KiB random reads at depth 4."""
 
     def make(
-        iops: float, device: str = "vda", depth: int = 4, started: str = "2026-11-20T09:00:00+00:00"
+        iops: float,
+        device: str = "vda",
+        depth: int = 4,
+        started: str = "2026-11-20T09:00:00+00:00",
+        rate: float | None = None,
     ) -> Run:
         row = {
             "access": "random",
@@ -34,7 +38,7 @@ def probed(run_of: RunOf) -> Callable[..., Run]:
             status=Status.DONE,
             started=started,
             elapsed=1.0,
-            spec={},
+            spec={"rate": rate},
             facts={"storage.device": device},
             tables={"io": (row,)},
         )
@@ -63,11 +67,11 @@ def test_physical_sessions_stand_beside_the_newest_like_probe(
     assert told == "RIOPS 30,000 = 75 % of 8 KiB random reads at depth 4"
 
 
-@pytest.mark.parametrize("others", [{"device": "vdb"}, {"depth": 16}])
+@pytest.mark.parametrize("others", [{"device": "vdb"}, {"depth": 16}, {"rate": 100.0}])
 def test_unlike_probe_is_no_ceiling(
-    run_of: RunOf, probed: Callable[..., Run], others: dict[str, int] | dict[str, str]
+    run_of: RunOf, probed: Callable[..., Run], others: dict[str, Any]
 ) -> None:
-    """Another device or depth says nothing about this one."""
+    """Another device or depth shows nothing about this one, and a paced one shows its pace."""
     run = physical(run_of([30_000.0]))
 
     assert ceiling.beside(run, [probed(50_000.0, **others)]) is run

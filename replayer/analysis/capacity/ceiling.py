@@ -39,9 +39,9 @@ def ceiling(
     """Return the reads per second that a probe in `runs` measured on a device without a database.
 
     The probe must have this device, block size in bytes, depth (number of reads at a time) and
-    `access`.  Only direct reads count.  The newest run with such a probe is used, and the median of
-    its repeats.  With `host`, only runs on a machine with the same name, device model and file
-    system count.  Returns None without such a run.
+    `access`.  Only direct reads count, and none that keep a rate.  The newest run with such a probe
+    is used, and the median of its repeats.  With `host`, only runs on a machine with the same name,
+    device model and file system count.  Returns None without such a run.
     """
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
         if host is not None and any(run.host.get(k) != host.get(k) for k in _SAME_MACHINE):
@@ -49,7 +49,9 @@ def ceiling(
         rows = [
             row
             for step in run.steps
-            if step.status is Status.DONE and step.facts.get("storage.device") == device
+            if step.status is Status.DONE
+            and step.facts.get("storage.device") == device
+            and not step.spec.get("rate")
             for row in step.tables.get("io", ())
             if _like(row, block_size, depth, access)
         ]
