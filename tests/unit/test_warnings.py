@@ -159,7 +159,7 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
         (
             "client_bound",
             "more than 80% of the processor time of cl1 was used",
-            [step("s", tables={"hosts": ({"host": "cl1", "cpu_share": 0.81},)})],
+            [step("s", tables={"hosts": ({"host": "cl1", "window": "", "cpu_share": 0.81},)})],
             {},
         ),
         (
