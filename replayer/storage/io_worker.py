@@ -400,7 +400,9 @@ class _IoWorker:
             if pause and not self._wait(pause, deadline):
                 break
             if job.drop:
-                os.posix_fadvise(fd, offset, size, os.POSIX_FADV_DONTNEED)
+                # Of a page that is named only in part, nothing is dropped.
+                page, end = offset & -_PAGE, -(-(offset + size) // _PAGE) * _PAGE
+                os.posix_fadvise(fd, page, end - page, os.POSIX_FADV_DONTNEED)
             begins[done] = clock()
             if call(fd, buffers, offset) != size:
                 raise self._short(offset)

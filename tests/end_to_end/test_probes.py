@@ -475,19 +475,22 @@ def test_reads_from_a_disk_in_a_file_that_is_in_memory_are_not_proven(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("block", ["4k", "512"])
 def test_reads_that_drop_pages_are_proven_too(
-    workload: Write, run: Callable[..., tuple[int, Any, str]], disk: Path, small: Path
+    workload: Write, run: Callable[..., tuple[int, Any, str]], disk: Path, small: Path, block: str
 ) -> None:
     """A ping through the page cache is from the disk, but not in a file system in memory."""
     if Host().device_of(disk) is None:
         pytest.skip("the folder is on no disk")
-    path = workload('probe = "ioping"\nsize = "4M"\ncount = 200\ninterval = 0')
+    path = workload(
+        f'probe = "ioping"\nsize = "4M"\nblock_size = "{block}"\ncount = 200\ninterval = 0'
+    )
     _, real, _ = run(path, disk)
     status, result, stderr = run(path, small)
     proven, step = real["steps"][0], result["steps"][0]
 
     assert status == 0, stderr
-    assert proven["facts"]["storage.device_share_of_reads"] == pytest.approx(1, abs=0.05)
+    assert proven["facts"]["storage.device_share_of_reads"] >= 0.98
     assert "storage.unproven" not in proven["facts"]
     assert "could not be counted, so nothing proves ours" in step["facts"]["storage.unproven"]
     assert "can be believed with care" in result["headline"]

@@ -334,10 +334,11 @@ def spark(values: Sequence[float | None], room: int, blocks: str = _BLOCKS) -> s
         ]
         for i in range(width)
     ]
-    means = [sum(group) / len(group) if group else None for group in groups]
+    # Each value is divided by itself: the sum of values that are as large as can be is infinite.
+    means = [sum(v / len(group) for v in group) if group else None for group in groups]
     top = max((value for value in means if value is not None), default=0.0)
     steps = len(blocks) - 1
     return "".join(
-        " " if value is None else blocks[round(steps * max(0.0, value) / top) if top > 0 else 0]
+        " " if value is None else blocks[round(steps * (max(0.0, value) / top)) if top > 0 else 0]
         for value in means
     )
