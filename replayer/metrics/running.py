@@ -80,6 +80,8 @@ class RunMetrics:
         For a run that has ended or was killed, only its counters are added.
         """
         running = run.status is Status.RUNNING
+        if self._follower is not None and self._follower.replaced:
+            self.close()
         if running and self._follower is None:
             self._follower, self._reader = Follower(self._result), EventReader()
         self._read()

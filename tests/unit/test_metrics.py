@@ -367,6 +367,22 @@ def test_a_run_that_was_killed_has_no_running_step(
     assert ("replayer_step_running" in {name for name, _ in asked(registry)}) is shown
 
 
+def test_a_run_that_is_resumed_after_a_kill_has_figures_again(
+    under_way: tuple[Path, IO[bytes]],
+) -> None:
+    """Nothing showed the exporter that the run was over: its events are in another file now."""
+    path, told = under_way
+    registry = run_files.registry(run_files.Named((path,)))
+    tell(told, events.Begin(name="a", repeat=1))
+    asked(registry)
+    event_file.path_of(path).unlink()
+    with event_file.path_of(path).open("wb", buffering=0) as anew:
+        tell(anew, events.Begin(name="b", repeat=1))
+        samples = asked(registry)
+
+    assert value(samples, "replayer_step_running", step="b") == 1
+
+
 def test_counters_of_events_go_on_when_the_run_ends_or_is_taken_up(
     stored: Run, under_way: tuple[Path, IO[bytes]]
 ) -> None:

@@ -96,6 +96,17 @@ class Follower:
                 self.close()
         return self._fd >= 0
 
+    @property
+    def replaced(self) -> bool:
+        """Return whether another file has taken the place of the open one: the run was resumed."""
+        if self._fd < 0:
+            return False
+        try:
+            there = self._path.lstat()
+        except OSError:
+            return False
+        return not os.path.samestat(there, os.fstat(self._fd))
+
     def fresh(self) -> bytes:
         """Return the bytes added to the file since the last call, at most 1 MiB.
 
