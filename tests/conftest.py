@@ -263,3 +263,10 @@ def missing(name: str, reason: str) -> NoReturn:
     if any(one == name or one.startswith(f"{name}-") for one in required):
         pytest.fail(f"{name} is required: {reason}")
     pytest.skip(f"{name} is not installed: {reason}")
+
+
+@pytest.fixture
+def settings_of_the_machine() -> Iterator[None]:
+    """Let one test at a time switch settings of this machine, also of another clone's suite."""
+    with ready_made.locked(Path("/tmp") / f"replayer-tests-{os.getuid()}.lock"):
+        yield

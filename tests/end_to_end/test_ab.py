@@ -102,7 +102,8 @@ def test_what_cannot_be_done_is_one_sentence(
     assert not (replayer.folder / "results").exists()
 
 
-@pytest.mark.alone  # tests of factors switch the same setting of the machine
+@pytest.mark.alone
+@pytest.mark.usefixtures("settings_of_the_machine")
 @pytest.mark.root
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_machine_is_as_before_after_an_end(
@@ -138,7 +139,8 @@ def test_the_machine_is_as_before_after_an_end(
     assert not list(scratch.iterdir())
 
 
-@pytest.mark.alone  # tests of factors switch the same setting of the machine
+@pytest.mark.alone
+@pytest.mark.usefixtures("settings_of_the_machine")
 @pytest.mark.root
 @pytest.mark.slow
 def test_a_run_whose_level_another_program_changed_never_counts(

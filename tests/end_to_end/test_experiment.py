@@ -126,6 +126,7 @@ def test_a_planted_cause_is_named_and_a_cut_experiment_goes_on(
     assert (folder / "experiment.html").is_file()
 
 
+@pytest.mark.usefixtures("settings_of_the_machine")
 def test_a_factor_of_the_boot_writes_a_plan_of_boots(replayer: Replayer, workload: Path) -> None:
     """Each run is one boot: this one has neither level, so only what to boot is said."""
     results = workload.parent / "results"

@@ -119,6 +119,7 @@ def killed_and_given_back(
 @pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.alone
+@pytest.mark.usefixtures("settings_of_the_machine")
 def test_a_kill_at_any_moment_is_made_good_by_the_next_command(
     replayer: Replayer, own_home: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_a_kill_at_any_moment_is_made_good_by_the_next_command(
 @pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.alone
+@pytest.mark.usefixtures("settings_of_the_machine")
 @pytest.mark.parametrize("command", ["ab", "bisect"])
 def test_a_killed_comparison_gives_back_what_it_switched(
     replayer: Replayer,

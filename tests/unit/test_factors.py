@@ -3,7 +3,6 @@
 import itertools
 import os
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,12 @@ from replayer.experiments.variant import Variant, applied, parse_variant, run_ar
 from replayer.factors import FactorPlace, cpu_quota
 from replayer.machine.host import Host
 from replayer.run.recovery import give_back
-from tests.ready_made import locked
 
 
 @pytest.fixture
-def place() -> Iterator[FactorPlace]:
+def place(settings_of_the_machine: None) -> FactorPlace:
     """Return this machine with the disk of /tmp, for PostgreSQL, for one test at a time."""
-    # Another suite that runs on this machine switches the same settings.
-    with locked(Path("/tmp") / f"replayer-tests-{os.getuid()}.lock"):
-        yield factors.place_at(Path("/tmp"), "")
+    return factors.place_at(Path("/tmp"), "")
 
 
 def another(place: FactorPlace, name: str) -> tuple[str, str]:
