@@ -83,6 +83,10 @@ def _standard_name(engine: str, major: int, init: Mapping[str, str]) -> str:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Wait for a lock that one process at a time has, and hold it; `path` is its file."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    # Anybody may put a link into /tmp, and this may be root.
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(fd)

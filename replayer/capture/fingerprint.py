@@ -130,10 +130,11 @@ _COMMITTING = re.compile(
     re.IGNORECASE,
 )
 """Statements of administration before which MySQL and MariaDB commit."""
-_SWITCHED = re.compile(r"\bautocommit\s*:?=\s*(?:/\*.*?\*/\s*)*(\d+)", re.IGNORECASE | re.DOTALL)
+_SWITCHES = re.compile(r"\bautocommit\s*:?=", re.IGNORECASE)
+_SWITCHED = re.compile(r"\bautocommit\s*:?=\s*(?:/\*.*?\*/\s*)*\Z", re.IGNORECASE | re.DOTALL)
+"""The text before the value of autocommit."""
 _LONGEST_SET = 1000
 """Longer texts, in characters, are not searched for a SET of autocommit."""
-_CLEARED = re.compile(r"(\bautocommit ?:?= ?)0", re.IGNORECASE)
 
 # sqlglot logs each statement that it cannot read; the cheap form is good enough for those.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
@@ -208,11 +209,9 @@ def cheap_form(text: str, dialect: str) -> str:
     `dialect` is "postgres" or "mysql".  Comments are left out, each run of white space becomes one
     space, and each parameter of PostgreSQL becomes $1.
     """
-    switched = None
-    if dialect == "mysql" and len(text) <= _LONGEST_SET:
-        # The one number that decides where transactions end is kept.
-        switched = _SWITCHED.search(text)
-    if _hard(text, dialect):
+    if dialect == "mysql" and len(text) <= _LONGEST_SET and _SWITCHES.search(text):
+        text = SCAN[dialect].sub(_replaced_but_switches, text)
+    elif _hard(text, dialect):
         text = SCAN[dialect].sub(_replaced, text)
     else:
         if "'" in text:
@@ -223,8 +222,6 @@ def cheap_form(text: str, dialect: str) -> str:
     if dialect == "mysql" and "'?'" in text:
         text = _INTRODUCED.sub("'?'", text)
     text = " ".join(text.split())
-    if switched and text[:4].lower() == "set ":
-        text = _CLEARED.sub(rf"\g<1>{switched[1]}", text, count=1)
     if "," in text:
         text = _LIST.sub(r"\1", text)
         if "), (" in text or "),(" in text:
@@ -255,6 +252,15 @@ def _strange(quote: str, text: str) -> bool:
 
 def _replaced(match: re.Match[str]) -> str:
     return _REPLACED.get(match.lastgroup or "", match[0])
+
+
+def _replaced_but_switches(match: re.Match[str]) -> str:
+    """Return what stands for a part of a text; the value of autocommit, 0 or 1, stays as it is.
+
+    It decides where transactions end.
+    """
+    is_kept = match[0] in {"0", "1"} and _SWITCHED.search(match.string, 0, match.start())
+    return match[0] if is_kept else _replaced(match)
 
 
 def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:

@@ -296,6 +296,12 @@ def _cgroup(server: "Server", host: Host, limit: int) -> Iterator[Bound]:
         raise Impossible(
             "memory = 'cgroup' moves the server's processes, and this server is not replayer's own"
         )
+    outer = host.memory_limit_bytes()
+    if outer is not None and outer < limit:
+        raise Impossible(
+            f"memory = 'cgroup' was to limit the memory to {show_size(limit)}, and a cgroup above "
+            f"leaves {show_size(outer)}: set memory_limit lower"
+        )
     group = host.path(f"{place.parent}/{group_name()}")
     home = host.path(place.home)
     back = functools.partial(_dissolve, group, home)

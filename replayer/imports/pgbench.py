@@ -189,7 +189,7 @@ def _logline(log: _Log, line: str) -> bool:
     if _LOG.fullmatch(line):
         parts = line.split()
         if not parts[2].isdigit():
-            # It did not fail: it was too late to begin (--latency-limit).
+            # A skipped one did not fail: it was too late to begin (--latency-limit).
             log.skipped += parts[2] == "skipped"
             log.failed += parts[2] != "skipped"
             return True

@@ -60,8 +60,10 @@ class ReadProof:
             if self._first is None or last is None:
                 return "the reads of the disks could not be counted, so nothing proves ours"
             shared.append(last - self._first)
-        delivered = min(*own, *shared, delta.read_bytes)
-        self._runs.append(_Run(_asked(io), delivered, max(shared, default=0)))
+        asked = _asked(io)
+        # More than one run asked for does not prove the reads of another.
+        delivered = min(asked, *own, *shared, delta.read_bytes)
+        self._runs.append(_Run(asked, delivered, max(shared, default=0)))
         return ""
 
     @property

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from replayer import journal
+from replayer import factors, journal
 from replayer.conditions import memory_bound
 from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
+from replayer.experiments.variant import applied, parse_variant
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import ReadOrigin
@@ -391,6 +392,19 @@ def test_too_small_a_cgroup_is_refused_before_the_kernel_kills(context: Context)
         sessions.check(spec_of(memory="cgroup", memory_limit="20M", scale="64M"), context)
     with pytest.raises(Impossible, match=r"set memory_limit lower or scale higher; what remains"):
         sessions.check(spec_of(memory="cgroup", memory_limit="20M"), context)
+
+
+def test_a_lower_limit_above_is_an_error(server: Server) -> None:
+    """The kernel would leave less memory than the limit that is reported."""
+    needs("cgroup")
+    place = factors.place_at(Path("/tmp"), "")
+    with (
+        applied(parse_variant("memory_limit=2GiB", place), place),
+        pytest.raises(Impossible, match=r"limit the memory to 4.00 GiB, and .* leaves 2.00 GiB"),
+        memory_bound.bound("cgroup", server, HOST, limit_bytes=4 << 30, changed=pytest.fail),
+    ):
+        pass
+    assert list(journal.notes("cgroup")) == []
 
 
 def test_unknown_limit_is_an_error_and_leaves_nothing(server: Server) -> None:

@@ -50,3 +50,14 @@ def test_what_other_programs_read_proves_nothing(
     assert proof.end(read(own), delivered(device)) == ""
     assert doubt in proof.doubt
     assert bool(proof.doubt) == bool(doubt)
+
+
+def test_what_one_run_had_too_much_of_does_not_prove_another(tmp_path: Path) -> None:
+    """Pages of programs, read meanwhile, count in one run; the other was from a cache."""
+    proof = ReadProof(Host(tmp_path), None)
+    for own in (2 * ASKED, 0):
+        proof.begin()
+        assert proof.end(read(own), delivered(2 * ASKED)) == ""
+
+    assert proof.share == 0.5
+    assert "delivered only 50%" in proof.doubt
