@@ -20,8 +20,8 @@ probe = "cpu"
 threads = [1]
 duration = "0.3s"
 """
-FACTORS = "cpu.cpu_max_prime=4000:8000"
-"""Twice the numbers to test: fewer than half of the passes, on any machine."""
+FACTORS = "cpu.cpu_max_prime=4000:16000"
+"""Twice the divisors, each of more numbers: fewer than half of the passes, on any machine."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_dry_run_prints_every_command(replayer: Replayer, workload: Path) -> N
     levels = [line.split("--tag thp=")[1].split()[0] for line in commands]
 
     assert len(commands) == 12
-    assert sum("cpu.cpu_max_prime=8000" in line for line in commands) == 6
+    assert sum("cpu.cpu_max_prime=16000" in line for line in commands) == 6
     assert len(set(levels)) == 2
     assert first.out.count("set thp to ") == 12
     assert [line.split("--results")[0].split("--tag experiment")[0] for line in commands] == [
