@@ -108,6 +108,24 @@ def test_a_text_of_several_statements_is_executed_as_a_whole(replay: Replay, row
     assert "1 statements were left out: it may write" in notes
 
 
+def test_users_of_the_server_are_left_alone(replay: Replay, server: Server, rows: Ask) -> None:
+    """A session may be in their database, and name their table only."""
+    query(server, "CREATE OR REPLACE USER replayed_away", database="mysql")
+    capture = Capture().session(1).session(2)
+    texts = ("USE mysql", "DELETE FROM global_priv WHERE user = 'replayed_away'", "SELECT 17")
+    for turn, text in enumerate((*texts, "CREATE OR REPLACE USER replayed_away", f"USE {OWN}")):
+        capture.runs(1, 0.1 + turn / 10, text)
+    for number in (1, 2):
+        capture.runs(number, 0.8, f"UPDATE account SET balance = 0 WHERE id = {number}")
+    before = query(server, "SELECT * FROM mysql.global_priv ORDER BY user")
+    outcome = replay(capture)
+
+    assert query(server, "SELECT * FROM mysql.global_priv ORDER BY user") == before
+    assert rows("SELECT balance FROM account WHERE id < 3") == [(0,), (0,)]
+    assert any("2 statements were left out: it acts" in note for note in outcome.notes)
+    assert value(outcome, "replay.errors") == 0
+
+
 def test_commit_order_ends_in_the_same_state(replay: Replay, rows: Ask) -> None:
     """Updates that do not commute happen as they did."""
     capture, expected = Capture(), 100

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from replayer.steps.replay.server_wide import acts_beyond_database
+from replayer.steps.replay.server_wide import SystemSessions, acts_beyond_database
 from tests.cpu_time import at_once
 
 BEYOND = {
@@ -40,6 +40,10 @@ BEYOND = {
         "DO $$ BEGIN GRANT admin TO app; END $$",
         "DROP OWNED BY app",
         "REASSIGN OWNED BY a TO b",
+        "CREATE DATABASE other",
+        "COMMENT ON DATABASE other IS 'x'",
+        "comment on role ann is null",
+        "SECURITY LABEL FOR a ON ROLE ann IS 'x'",
     ),
     "mysql": (
         "KILL 5",
@@ -79,6 +83,19 @@ BEYOND = {
         "delete u from shop.ann a join mysql.user u using (user)",
         "select 1; insert into mysql.user values (1)",
         "begin not atomic update mysql.user set a = 1; end",
+        "CREATE DATABASE other",
+        "CREATE OR REPLACE DATABASE other",
+        "create or replace user ann",
+        "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'x')",
+        "drop undo tablespace a",
+        "CREATE AGGREGATE FUNCTION f RETURNS STRING SONAME 'f.so'",
+        "LOCK INSTANCE FOR BACKUP",
+        "backup stage start",
+        "set resource group a for 5",
+        "STOP ALL SLAVES",
+        "lock tables mysql.user write",
+        "update performance_schema.setup_consumers set enabled = 'NO'",
+        "update `sys`.`sys_config` set value = 1",
     ),
 }
 WITHIN = {
@@ -99,6 +116,8 @@ WITHIN = {
         "GRANT SELECT, INSERT ON t TO app",
         "grant select (a), update on database_list to app",
         "REVOKE GRANT OPTION FOR ALL PRIVILEGES ON ALL TABLES IN SCHEMA a FROM app",
+        "COMMENT ON COLUMN database.role IS 'x'",
+        "comment on table t is 'comment on database a is null'",
     ),
     "mysql": (
         "SET autocommit = 0",
@@ -126,6 +145,11 @@ WITHIN = {
         "update mysql_version set a = 1 where shop.mysql.b = 2",
         "select name from mysql.time_zone_name",
         "select 1 from mysql.user; delete from t",
+        "create function f() returns int return 1",
+        "create table server (database_id int)",
+        "lock tables t write, u read",
+        "select * from performance_schema.threads",
+        "unlock tables",
     ),
 }
 
@@ -146,6 +170,32 @@ def test_what_acts_within_the_database_is_replayed(dialect: str, text: str) -> N
     assert not acts_beyond_database(text, dialect)
 
 
+@pytest.mark.parametrize("change", ["DELETE FROM user", "WITH a AS (SELECT 1) UPDATE db SET x=1"])
+@pytest.mark.parametrize("use", ["USE mysql", "use `mysql`;", "/* tool */ USE\n MySQL", "use sys"])
+def test_tables_of_the_system_may_be_named_without_their_database(use: str, change: str) -> None:
+    """By a session that is in it, and by no other one."""
+    system = SystemSessions()
+    assert not system.change(1, use)
+    assert system.change(1, change)
+    assert not system.change(1, "select user from user")
+    assert not system.change(1, "begin")
+    assert not system.change(2, change)
+    assert not system.change(1, "use shop")
+    assert not system.change(1, change)
+
+
+def test_a_text_of_several_statements_moves_to_the_system_and_back() -> None:
+    """Its parts count in their order; what is not sent moves no session."""
+    system = SystemSessions()
+    assert system.change(1, "use mysql; delete from user")
+    assert not system.change(1, "delete from user")
+    assert not system.change(1, "use mysql; select 1; use shop; delete from user")
+    assert not system.change(1, "select 'use mysql'; use mysql")
+    assert system.change(1, "select 1; begin not atomic delete from user; end")
+    system.end(1)
+    assert not system.change(1, "delete from user")
+
+
 @pytest.mark.parametrize("dialect", BEYOND)
 def test_a_long_text_is_looked_through_at_once(dialect: str) -> None:
     """In time that grows with its length, whatever it has."""
@@ -163,6 +213,8 @@ def test_a_long_text_is_looked_through_at_once(dialect: str) -> None:
         ("", "; update mysql"),
         ("begin not atomic ", "then update mysql "),
         ("do ", "grant a, "),
+        ("create function ", "soname_ "),
+        ("", "lock mysql "),
     ):
         with at_once(part):
             acts_beyond_database(begin + part * 100_000, dialect)

@@ -26,7 +26,7 @@ from replayer.steps.replay.planned_order import PlannedOrder
 from replayer.steps.replay.read_only import ReadOnlyTest
 from replayer.steps.replay.record_encoder import RecordEncoder
 from replayer.steps.replay.row_keys import RowKeys
-from replayer.steps.replay.server_wide import acts_beyond_database
+from replayer.steps.replay.server_wide import SystemSessions, acts_beyond_database
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.spool import Spool
 from replayer.steps.replay.uncertain_order import UncertainOrder
@@ -49,6 +49,7 @@ _CORES_OF_A_PROCESS = 4
 _MOST_NAMED = 5
 _MOST_HELD = 1 << 16
 """Largest number of records in memory: at this number, chunks that are not full are written."""
+_BEYOND = "it acts on the server, on other sessions or other databases"
 _NO_NAME = "one that the log does not name"
 _ONLY_BEGINS = re.compile(
     r"\s*(?:begin|start\s+transaction)\b(?![^;]*\bsnapshot\b)[^;]*;?\s*", re.IGNORECASE
@@ -190,6 +191,7 @@ class Planner:
         self.feeds: tuple[Descriptor, ...] = ()
         """Files with data for COPY FROM STDIN."""
         self._held = 0
+        self._system = SystemSessions()
         self._sessions: dict[int, _Session | None] = {}
         self._left_out: Counter[str] = Counter()
         self._databases: Counter[str] = Counter()
@@ -226,7 +228,10 @@ class Planner:
             if statement is not None:
                 self._left_out["before from or after until"] += 1
             return
-        if reason := _why_not_sent(action, statement, self._reading, self._wire.LANGUAGE):
+        reason = _why_not_sent(action, statement, self._reading, self._wire.LANGUAGE)
+        if not reason and statement and self._changes_system(action.session, statement):
+            reason = _BEYOND
+        if reason:
             self._left_out[reason] += 1
             return
         session = self._session(action, since)
@@ -249,6 +254,7 @@ class Planner:
             if ends:
                 self._write(session)
         if ends:
+            self._system.end(action.session)
             self._of_others.pop(action.session, None)
             del self._sessions[action.session]
 
@@ -267,6 +273,9 @@ class Planner:
         if begins and record.ends < 0 and self._spec.order == "commit":
             session.needs, record = record.needs, record._replace(needs=UNKNOWN)
         return record
+
+    def _changes_system(self, session: int, statement: LoggedStatement) -> bool:
+        return self._wire.LANGUAGE == "mysql" and self._system.change(session, statement.text)
 
     def uncertain(self) -> UncertainOrder:
         """Return the changes that have no certain order in the log, of the actions added so far."""
@@ -415,7 +424,7 @@ def _why_not_sent(
     if statement and reading and not reading.only(statement.text):
         return "it may write"
     if statement and acts_beyond_database(statement.text, dialect):
-        return "it acts on the server, on other sessions or other databases"
+        return _BEYOND
     if statement and dialect == "postgres" and _ENCODING.fullmatch(statement.text):
         return "it sets the encoding of the texts, and the log has all in that of the database"
     if len(action.parameters or ()) > _MOST_PARAMETERS:

@@ -23,7 +23,8 @@ else:
 _NAMES = r"(?:[\w$&]|\"[^\"]*\")++(?: ?, ?(?:[\w$&]|\"[^\"]*\")++)*+"
 _POSTGRES = (
     r"alter system|(?:create|alter|drop) (?:role|user(?! mapping)|group|tablespace|subscription)"
-    r"|(?:alter|drop) database|copy [^;]*(?:\bto|\bprogram) '|(?:drop|reassign) owned by"
+    r"|(?:create|alter|drop) database|copy [^;]*(?:\bto|\bprogram) '|(?:drop|reassign) owned by"
+    r"|(?:comment|security label(?: for \w+)?) on (?:database|role|tablespace|subscription)\b"
     # A privilege on an object of the database has another word after ON, or the object's name.
     rf"|(?:grant|revoke) (?:\w+ option for )?{_NAMES}"
     r"(?: privileges)? (?:to|from|on (?:database|tablespace|parameter)) "
@@ -31,21 +32,26 @@ _POSTGRES = (
 _MYSQL = (
     r"kill(?! (?:query |connection )?connection_id ?\()"
     r"|shutdown|restart|flush|reset|purge|clone|binlog|(?:un)?install|grant|revoke"
-    r"|change (?:master|replication)|(?:start|stop) (?:slave|replica|group_replication)"
-    r"|(?:create|alter|drop|rename) (?:user|role)|drop (?:database|schema)|set (?:password|default)"
+    r"|change (?:master|replication)"
+    r"|(?:start|stop) (?:slave|replica|group_replication|all (?:slaves|replicas))"
+    r"|(?:create(?: or replace)?|alter|drop|rename) (?:user|role|server|(?:undo )?tablespace"
+    r"|logfile group|spatial reference system)|set (?:password|default)"
+    r"|(?:create(?: or replace)?|drop) (?:database|schema)|(?:create|alter|drop|set) resource group"
+    r"|create (?:or replace )?(?:aggregate )?function [^;]*\bsoname|(?:un)?lock instance|backup"
     # Without a name it is the session's own database.
     r"|alter (?:database|schema)(?! (?:default|character|charset|collate|encryption|comment)\b)"
     r"|alter instance"
     r"|set [^;]*\b(?:global|persist|persist_only)\b|call (?:mysql|sys)\."
 )
-_SYSTEM = r"(?<![\w$.])`?mysql`? ?\."
-"""The begin of the name of one of MySQL's own tables, some of which have the users."""
+_SYSTEM = r"(?<![\w$.])`?(?:mysql|performance_schema|sys)`? ?\."
+"""The begin of the name of one of MySQL's own tables, which have the users and the settings."""
 _BEGIN = r"(?:\A|;) ?(?:/\*![0-9]* ?)?(?:set statement [^;]*? for )?"
 _STATEMENTS: Final = {
     "postgres": re.compile(rf"{_BEGIN}(?:{_POSTGRES})"),
     "mysql": re.compile(
         rf"{_BEGIN}(?:(?:{_MYSQL})\b"
-        r"|(?:insert|replace|update|delete|with|load|truncate|create|alter|drop|rename)\b[^;]*?"
+        r"|(?:insert|replace|update|delete|with|load|truncate|create|alter|drop|rename|lock"
+        r"|analyze|check|optimize|repair)\b[^;]*?"
         rf"{_SYSTEM})|\binto (?:outfile|dumpfile)\b"
     ),
 }
@@ -78,13 +84,60 @@ _IN_CODE = re.compile(rf"\b(?:{_POSTGRES})")
 _DEEPEST = 100
 _DO = re.compile(r"[\s(]*do\b")
 _RARE: Final = {
-    "postgres": re.compile(r"[\s(]*(?:alter|create|drop|copy|do|grant|revoke|reassign|/\*|--)"),
+    "postgres": re.compile(
+        r"[\s(]*(?:alter|create|drop|copy|do|grant|revoke|reassign|comment|security|/\*|--)"
+    ),
     "mysql": re.compile(
         r"[\s(]*(?:kill|shutdown|restart|flush|reset|purge|clone|binlog|install|uninstall|grant"
-        r"|revoke|change|start|stop|create|alter|drop|rename|set|call|prepare|execute|/\*|--|#)"
+        r"|revoke|change|start|stop|create|alter|drop|rename|set|call|prepare|execute|lock|unlock"
+        r"|backup|/\*|--|#)"
     ),
 }
-_PARTS: Final = {"postgres": ("pg_", "lo_", "dblink"), "mysql": ("outfile", "dumpfile", "mysql")}
+_PARTS: Final = {
+    "postgres": ("pg_", "lo_", "dblink"),
+    "mysql": ("outfile", "dumpfile", "mysql", "performance_schema", "sys.", "sys`"),
+}
+_USE = re.compile(rf"{_BEGIN}use `?([^`; ]+)")
+_READS = re.compile(
+    rf"{_BEGIN}\(? ?(?:select|show|explain|desc|describe|set|do|help|values|table"
+    r"|begin(?! not)|start|commit|rollback|savepoint|release|\Z)"
+)
+"""Statements that change no table, and those of transactions."""
+_OWN: Final = {"mysql", "performance_schema", "sys"}
+"""MySQL's own databases."""
+
+
+class SystemSessions:
+    """Follows which sessions are in one of MySQL's own databases, by their USE statements.
+
+    There a table that is named without its database is the server's: `DELETE FROM user` deletes
+    users.  It knows only the statements that a replay sends.
+    """
+
+    def __init__(self) -> None:
+        self._inside: set[int] = set()
+
+    def change(self, session: int, text: str) -> bool:
+        """Return whether a statement of a session may change a table of such a database.
+
+        If not, it counts as sent.  `session` is the session's number, and `text` is in the SQL of
+        MySQL or MariaDB.
+        """
+        inside = session in self._inside
+        low = text.lower()
+        if not inside and "use" not in low:
+            return False
+        for part in fingerprint.cheap_form(low, "mysql").split(";"):
+            if used := _USE.match(part):
+                inside = used[1] in _OWN
+            elif inside and not _READS.match(part):
+                return True
+        (self._inside.add if inside else self._inside.discard)(session)
+        return False
+
+    def end(self, session: int) -> None:
+        """Forget a session that has ended."""
+        self._inside.discard(session)
 
 
 def acts_beyond_database(text: str, dialect: str) -> bool:
