@@ -209,6 +209,10 @@ def _with(
     if price is None and "price_hour" in row.numbers:
         price = row.numbers["price_hour"] * HOURS_A_MONTH
     earlier = before or MachineOffer(name=name)
+    own = earlier.price_month
+    if disk is not None and disk.price_month == 0 and price is not None and own is not None:
+        # The row's price includes its disk; with the disks of other rows the price stays as it was.
+        disk, price = disk.model_copy(update={"price_month": price - own}), None
     return MachineOffer(
         name=name,
         supplies={**earlier.supplies, **supplies},

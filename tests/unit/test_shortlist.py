@@ -360,6 +360,19 @@ def test_the_price_of_a_row_includes_its_disk(tmp_path: Path) -> None:
     assert [one.price_month for one in found.values()] == [90, 100]
 
 
+def test_a_machine_with_one_of_several_disks_has_the_price_of_its_row(tmp_path: Path) -> None:
+    """In whatever order the rows stand; a row without a disk has the machine's own price."""
+    text = (
+        "machine,disk,cores,memory,iops,mbps,disk_size,price_month\n"
+        "m,d2,8,32G,9000,300,500G,150\nm,d1,8,32G,9000,300,500G,100\n"
+        "n,,8,32G,,,,70\nn,d3,,,9000,300,500G,90\n"
+    )
+    found = ranked(tmp_path, text, day())
+    assert {name: one.price_month for name, one in found.items()} == {
+        "m / d1": 100, "m / d2": 150, "n / d3": 90,
+    }  # fmt: skip
+
+
 # The clouds' own tools
 
 AWS = {
