@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from replayer.machine.host import Host, Mount
 
-IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
+_IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 """File systems whose files are kept in memory."""
 _MEMORY_DEVICES = ("zram", "ram", "nullb")
 _DIRECT = frozenset({"ext2", "ext3", "ext4", "xfs"})
@@ -66,6 +66,11 @@ class _Draft:
     """The devices that were followed already."""
 
 
+def is_memory(file_system: str, device: str) -> bool:
+    """Return whether a file system's type, or the name of its device or "", is one of memory."""
+    return file_system in _IN_MEMORY or device.startswith(_MEMORY_DEVICES)
+
+
 def beneath(host: Host, paths: Iterable[str | Path]) -> Stack:
     """Return the layers beneath some files or folders; a path that does not exist is ignored."""
     draft, numbers = _Draft(), set()
@@ -98,7 +103,7 @@ def _follow_path(host: Host, path: Path, draft: _Draft, above: str) -> None:
     """Add the layers below a path to `draft`; `above` is a text that names the layers over it."""
     mount = host.mount_of(path)
     kind = mount.type if mount is not None else "an unknown file system"
-    if kind in IN_MEMORY:
+    if is_memory(kind, ""):
         draft.memory.append(f"{above}{kind}")
         return
     device = None if kind.startswith("fuse") else host.block_device(path)
@@ -142,7 +147,7 @@ def _follow_device(host: Host, name: str, draft: _Draft, above: str, offset: int
             _follow_device(host, one, draft, f"{above}{name} over ", None)
     elif host.exists(f"{folder}/loop/backing_file"):
         _follow_loop(host, name, draft, above, offset)
-    elif name.startswith(_MEMORY_DEVICES):
+    elif is_memory("", name):
         draft.memory.append(f"{above}{name}")
     elif "/devices/virtual/block/" in str(real):
         draft.hidden.append(f"{above}{name}")

@@ -121,7 +121,7 @@ class ProbeContext:
             ]
 
     @cached_property
-    def _reads(self) -> ReadProof:
+    def _proof(self) -> ReadProof:
         return ReadProof(self.host, None if self.spec.device else self.storage)
 
     def cores(self) -> int:
@@ -164,7 +164,7 @@ class ProbeContext:
         marks: list[int] = []
 
         def opened() -> None:
-            self._reads.begin()
+            self._proof.begin()
             marks.append(self.sampler.mark())
 
         jobs = [_adapted(job, targets[0]) for job in jobs]
@@ -313,7 +313,8 @@ class ProbeContext:
     ) -> None:
         """Compare the bytes that were asked for with those that the device delivered.
 
-        Notes are added where the comparison is impossible, or where O_DIRECT does not work.
+        Of writes, only those to files in memory are in doubt.  Notes are added where the comparison
+        is impossible, or where O_DIRECT does not work.
         """
         facts = self.findings.facts
         facts.setdefault("storage.device", self.sampler.device)
@@ -323,17 +324,20 @@ class ProbeContext:
                 "direct I/O does not work on this mount: each write is followed by fdatasync and "
                 "each read is preceded by POSIX_FADV_DONTNEED instead"
             )
+        writes = any(job.writes for job in jobs)
         # `_adapted` made jobs drop pages where O_DIRECT does not work.
-        if any(job.writes or not (job.direct or job.drop) for job in jobs):
+        if not writes and not all(job.direct or job.drop for job in jobs):
             return
-        if self.clients.names:
+        if writes:
+            why = "" if self.clients.names else self._proof.writes_doubt
+        elif self.clients.names:
             why = "the reads of the client hosts' devices are not counted, so nothing proves ours"
         else:
             watched = facts["storage.device"] == self.sampler.device
             delta = self.sampler.device_delta(*marks) if watched else None
-            why = self._reads.end(io, delta) or self._reads.doubt
-        if self._reads.share is not None:
-            facts["storage.device_share_of_reads"] = round(self._reads.share, 4)
+            why = self._proof.end(io, delta) or self._proof.doubt
+        if self._proof.share is not None:
+            facts["storage.device_share_of_reads"] = round(self._proof.share, 4)
         if why:
             facts["storage.unproven"] = why
             self.findings.note(why)

@@ -1,4 +1,4 @@
-"""The proof that a probe's reads came from a disk, and not from a cache on this machine."""
+"""The proof that a probe's reads came from a disk and its writes went to one, not to memory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,6 +64,15 @@ class ReadProof:
         # More than one run asked for does not prove the reads of another.
         delivered = min(asked, *own, *shared, delta.read_bytes)
         self._runs.append(_Run(asked, delivered, max(shared, default=0)))
+        return ""
+
+    @property
+    def writes_doubt(self) -> str:
+        """Return why writes to the files wait for no disk, "" if nothing shows that."""
+        for layer in self._below.memory:
+            return (
+                f"the files are on {layer}, which is memory, so writes and syncs wait for no disk"
+            )
         return ""
 
     @property

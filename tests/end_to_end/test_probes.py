@@ -496,6 +496,23 @@ def test_reads_that_drop_pages_are_proven_too(
     assert "can be believed with care" in result["headline"]
 
 
+@pytest.mark.parametrize(
+    "probe", ['"pg_fsync"\nmethods = ["fdatasync"]', '"io"\nsize = "1M"\noperation = "mixed"']
+)
+def test_writes_to_a_file_system_in_memory_prove_no_disk(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], small: Path, disk: Path, probe: str
+) -> None:
+    """A sync that waits for no disk is believed with care, and one of a disk as it is."""
+    path = workload(f'probe = {probe}\nduration = "100ms"')
+    _, real, _ = run(path, disk)
+    status, result, stderr = run(path, small)
+
+    assert status == 0, stderr
+    assert "tmpfs, which is memory" in result["steps"][0]["facts"]["storage.unproven"]
+    assert "can be believed with care" in result["headline"]
+    assert "storage.unproven" not in real["steps"][0]["facts"]
+
+
 @pytest.mark.slow
 def test_disk_that_fills_up_meanwhile_ends_the_run(
     workload: Write, start: Callable[..., Process], small: Path

@@ -10,6 +10,7 @@ from replayer.analysis.advice import warnings
 from replayer.model import (
     Better,
     Cold,
+    EngineFacts,
     Fact,
     Foreign,
     Measurement,
@@ -106,6 +107,29 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run: Callable[..., Run
     assert warnings.on(run(walk, sessions)) == ()
 
 
+@pytest.mark.parametrize(
+    ("facts", "doubted"),
+    [
+        ({"fs.type": "tmpfs", "device.name": None}, ("writes",)),
+        ({"fs.type": "ext4", "device.name": "zram0"}, ("writes",)),
+        ({}, ()),
+    ],
+)
+@pytest.mark.parametrize("data", ["/pg/data", None])
+def test_a_databases_writes_to_memory_prove_no_disk(
+    run: Callable[..., Run], facts: dict[str, Any], doubted: tuple[str, ...], data: str | None
+) -> None:
+    """Commits there wait for no disk; a database whose data is on an unknown host is not judged."""
+    engine = EngineFacts(
+        name="x", version="1", place="url", settings={}, facts={"data.directory": data}
+    )
+    written, read = step("writes", writes=True), step("reads")
+    one = run(written, read, **facts).model_copy(update={"engine": engine})
+    advice = warnings.unproven_io(one)
+
+    assert (advice.steps if advice else ()) == (doubted if data else ())
+
+
 def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[..., Run]) -> None:
     """A step that read another disk is not warned of the data's read-ahead."""
     other = step(cold=cold(), facts={"device.name": "sdb", "device.read_ahead_kb": 128})
@@ -151,7 +175,7 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
             {},
         ),
         (
-            "unproven_reads",
+            "unproven_io",
             "the device delivered only 3%",
             [step("s", facts={"storage.unproven": "the device delivered only 3% of the bytes"})],
             {},

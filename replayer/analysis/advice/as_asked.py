@@ -1,6 +1,7 @@
-"""A check that a step read the data as requested: cold or warm, and from the requested layer."""
+"""Checks that a step read and wrote as requested: cold or warm, and where its data was."""
 
-from replayer.model import ReadOrigin, StepResult, Temperature
+from replayer.machine import stack
+from replayer.model import ReadOrigin, Run, StepResult, Temperature
 
 _OTHER_WORK = 0.05
 """Share of a replay's statements: if more failed here alone, the work was not the source's."""
@@ -66,3 +67,17 @@ def failures(result: StepResult) -> tuple[int, int]:
 def executions(result: StepResult) -> int:
     """Return the number of statements that a replay executed, those that failed included."""
     return sum(one.executions for one in result.replayed)
+
+
+def unproven(step: StepResult, run: Run) -> str:
+    """Return why no disk is known to have served a step's reads or writes; "" if there is no doubt.
+
+    A probe records it for its own files.  The writes of other steps are in doubt if the data of
+    their database is in memory; where that data is, is not known of every database.
+    """
+    if run.engine is None or not run.engine.facts.get("data.directory") or step.step == "probe":
+        return str(step.facts.get("storage.unproven") or "")
+    kind, device = (str(run.host.get(key) or "") for key in ("fs.type", "device.name"))
+    if step.writes and stack.is_memory(kind, device):
+        return f"the data is on {device or kind}, which is memory, so that writes wait for no disk"
+    return ""

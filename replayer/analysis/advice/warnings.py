@@ -12,7 +12,7 @@ from typing import Any
 
 from replayer import assets
 from replayer.analysis.advice import machine_warnings
-from replayer.analysis.advice.as_asked import executions, failures
+from replayer.analysis.advice.as_asked import executions, failures, unproven
 from replayer.analysis.advice.machine_warnings import Facts, number_of
 from replayer.analysis.advice.step_series import average, count_late, has_column, longest_gap
 from replayer.analysis.capacity import client_hosts
@@ -166,14 +166,14 @@ def uncounted(run: Run) -> Advice | None:
     )
 
 
-def unproven_reads(run: Run) -> Advice | None:
-    """Warn of probes whose reads are not proven to have come from the disk."""
-    doubted = [step for step in _done(run) if step.facts.get("storage.unproven")]
+def unproven_io(run: Run) -> Advice | None:
+    """Warn of a probe's reads that no disk is proven to have served, and of writes to memory."""
+    doubted = [step for step in _done(run) if unproven(step, run)]
     if not doubted:
         return None
     return Advice(
         steps=_names(doubted),
-        found=f"{_steps(doubted)}: {doubted[0].facts['storage.unproven']}",
+        found=f"{_steps(doubted)}: {unproven(doubted[0], run)}",
         todo="measure a folder on a local disk, and stop what else reads from that disk",
     )
 
