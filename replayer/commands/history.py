@@ -132,10 +132,7 @@ def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
     runs = run_listing.only([one for one, _ in found], args.where)
     if not runs:
         asked = f" with {' and '.join(args.where)}" if args.where else ""
-        raise NotFound(
-            f"there are no runs{asked} in {where}/: `replayer run` makes one, "
-            f"--results names another folder"
-        )
+        raise NotFound(store.none_in(where, asked))
     done = [one for one in runs if one.status == Status.DONE.value]
     if len(done) < len(runs):
         note(f"{len(runs) - len(done)} runs did not end as they should, and are left out")

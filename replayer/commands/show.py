@@ -20,9 +20,11 @@ from replayer.report.sanitize import visible_json
 from replayer.report.terminal import console, overview
 from replayer.report.writers import terminal_writer
 from replayer.results import store
+from replayer.results.store import StoredRun
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from replayer.model import Run
 
@@ -63,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         raise Impossible(f"{args.which} is a profile: `replayer profile show` prints it")
     path = store.find(args.which, store.folder(args.results))
     if args.which == "latest":
-        for entry in store.newer(path):
+        for entry in _newer(path):
             reason = store.load(entry.path).error or entry.status
             note(f"{entry.id} is newer and measured nothing ({reason})")
     stored = store.load(path)
@@ -77,6 +79,13 @@ def run(args: argparse.Namespace) -> int:
         console.write(terminal_writer.render(run_details.document(stored, path)), "")
     console.write(overview.render(stored, path, lines=not args.full))
     return 0
+
+
+def _newer(path: Path) -> Sequence[StoredRun]:
+    """Return the runs that began after the run in the file `path`, from the same folder."""
+    entries = [one for one in store.runs(path.parent) if isinstance(one, StoredRun)]
+    names = [one.path for one in entries]
+    return entries[names.index(path) + 1 :] if path in names else ()
 
 
 def _is_capture(which: str) -> bool:

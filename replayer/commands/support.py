@@ -52,10 +52,10 @@ def run(args: argparse.Namespace) -> int:
     bundle = SupportBundle()
     try:
         path = store.find(args.which, where)
-    except NotFound:
+    except NotFound as error:
         if args.which != "latest":
             raise
-        note("there is no run, so the bundle has none")
+        note(f"the bundle has no run: {error}")
     else:
         bundle.add_run(path)
     bundle.add_versions()

@@ -46,6 +46,7 @@ _IN_WORDS = 3
 """The first format whose `headline` is words and not metrics."""
 _PART = 3
 """The fewest characters that a part from the middle of an id must have to find a run."""
+_NAMED = 3
 _SHORT_HEAD = 8 * 1024
 _HEAD = 32 * 1024
 """Bytes of a file that are read for a list: the keys before `steps` fit into them."""
@@ -244,11 +245,19 @@ def find(wanted: str, where: str | Path) -> Path:
     if parts:
         return known[parts[0]]
     if not listed:
-        raise NotFound(
-            f"there are no runs in {where}/: `replayer run` makes one, "
-            f"--results names another folder"
-        )
+        raise NotFound(none_in(where))
     raise NotFound(f"there is no run or label {wanted!r} in {where}/{_near(wanted, listed)}")
+
+
+def none_in(where: str | Path, asked: str = "") -> str:
+    """Return that a folder has no runs, or none as `asked`, and which files cannot be read."""
+    bad = [f"{one.path.name}: {one.reason}" for one in runs(where) if isinstance(one, Unreadable)]
+    more = "" if len(bad) <= _NAMED else f"; and {len(bad) - _NAMED} more"
+    unread = f" that can be read ({'; '.join(bad[:_NAMED])}{more})" if bad else ""
+    return (
+        f"there are no runs{asked} in {where}/{unread}: `replayer run` makes one, "
+        f"--results names another folder"
+    )
 
 
 def _latest(listed: Sequence[StoredRun]) -> Path:
@@ -265,13 +274,6 @@ def lost(path: Path) -> bool:
     with contextlib.suppress(ReplayerError):
         return not any(step.status is Status.DONE for step in load(path).steps)
     return False
-
-
-def newer(path: Path) -> Iterator[StoredRun]:
-    """Yield the runs that began after the run in file `path`, from the same folder."""
-    entries = [entry for entry in runs(path.parent) if isinstance(entry, StoredRun)]
-    names = [entry.path for entry in entries]
-    yield from entries[names.index(path) + 1 :] if path in names else ()
 
 
 def runs(where: str | Path) -> list[StoredRun | Unreadable]:

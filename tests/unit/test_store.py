@@ -406,6 +406,18 @@ def test_no_results_at_all_says_how_to_make_some(tmp_path: Path) -> None:
             store.find(wanted, tmp_path / "none")
 
 
+def test_runs_that_cannot_be_read_are_not_called_none(run: Run, tmp_path: Path) -> None:
+    """Where all runs are of a newer format or damaged, they are named, and what to do."""
+    text = store.text(run)
+    newer = text.replace(f'"format": {store.FORMAT}', '"format": 99')
+    for number in range(5):
+        (tmp_path / f"{number}.json").write_text(newer)
+
+    for wanted in ("latest", "demo"):
+        with pytest.raises(NotFound, match=r"no runs.*[(]0[.]json: .* upgrade replayer.* 2 more"):
+            store.find(wanted, tmp_path)
+
+
 def test_an_id_is_found_even_if_other_files_cannot_be_read(results: Path) -> None:
     """A broken file beside it does not keep a run from being found."""
     (results / "broken.json").write_text("{")
