@@ -19,8 +19,8 @@ from replayer.report.messages import note
 from replayer.report.sanitize import visible_json
 from replayer.report.terminal import console, overview
 from replayer.report.writers import terminal_writer
-from replayer.results import store
-from replayer.results.store import StoredRun
+from replayer.results import run_listing, store
+from replayer.results.store import StoredRun, Unreadable
 
 if TYPE_CHECKING:
     import argparse
@@ -65,9 +65,12 @@ def run(args: argparse.Namespace) -> int:
         raise Impossible(f"{args.which} is a profile: `replayer profile show` prints it")
     path = store.find(args.which, store.folder(args.results))
     if args.which == "latest":
-        for entry in _newer(path):
+        entries = store.runs(path.parent)
+        for entry in _newer(path, entries):
             reason = store.load(entry.path).error or entry.status
             note(f"{entry.id} is newer and measured nothing ({reason})")
+        for unread in run_listing.unread_since(path, entries):
+            note(f"{unread.path.name} is newer and cannot be read: {unread.reason}")
     stored = store.load(path)
     if args.json:
         whole = stored if stored.headline else summary.with_headline(stored)
@@ -81,11 +84,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _newer(path: Path) -> Sequence[StoredRun]:
-    """Return the runs that began after the run in the file `path`, from the same folder."""
-    entries = [one for one in store.runs(path.parent) if isinstance(one, StoredRun)]
-    names = [one.path for one in entries]
-    return entries[names.index(path) + 1 :] if path in names else ()
+def _newer(path: Path, entries: Sequence[StoredRun | Unreadable]) -> Sequence[StoredRun]:
+    """Return those of `entries`, sorted by start, that began after the run in the file `path`."""
+    runs = [one for one in entries if isinstance(one, StoredRun)]
+    names = [one.path for one in runs]
+    return runs[names.index(path) + 1 :] if path in names else ()
 
 
 def _is_capture(which: str) -> bool:

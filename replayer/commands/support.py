@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.cli import run_options
-from replayer.errors import NotFound
+from replayer.errors import Impossible, NotFound
 from replayer.report.messages import note, say, show
-from replayer.results import store
+from replayer.results import run_listing, store
 from replayer.run.checks import preflight
 from replayer.run.support_bundle import SupportBundle
 
@@ -50,14 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the support bundle, and print the name and size of each file in it; return 0."""
     where = store.folder(args.results)
     bundle = SupportBundle()
-    try:
-        path = store.find(args.which, where)
-    except NotFound as error:
-        if args.which != "latest":
-            raise
-        note(f"the bundle has no run: {error}")
-    else:
-        bundle.add_run(path)
+    _add_run(bundle, args.which, where)
     bundle.add_versions()
     bundle.add_checks(preflight.Case(bundle.host))
     bundle.add_logs()
@@ -66,3 +59,24 @@ def run(args: argparse.Namespace) -> int:
         show(f"{name:24} {size}")
     say(f"written: {args.output}; look at it before you send it")
     return 0
+
+
+def _add_run(bundle: SupportBundle, which: str, where: Path) -> None:
+    """Add a run of the folder `where` to the bundle; a note reports why a run is not in it.
+
+    Raises NotFound if `which` names a run that is not there.
+    """
+    try:
+        path = store.find(which, where)
+    except NotFound as error:
+        if which != "latest":
+            raise
+        note(f"the bundle has no run: {error}")
+        return
+    entries = store.runs(path.parent) if which == "latest" else ()
+    for entry in run_listing.unread_since(path, entries):
+        note(f"{entry.path.name} is newer, and is not in the bundle: {entry.reason}")
+    try:
+        bundle.add_run(path)
+    except Impossible as error:
+        note(f"the bundle has no run: {error}")

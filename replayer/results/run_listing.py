@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import translate
+from pathlib import Path
 
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.model import Status
 from replayer.results import editing
-from replayer.results.store import StoredRun
+from replayer.results.store import StoredRun, Unreadable
 
 KEYS: dict[str, Callable[[StoredRun], str]] = {
     "id": lambda run: run.id,
@@ -21,6 +22,21 @@ KEYS: dict[str, Callable[[StoredRun], str]] = {
 }
 """Key for filters and sorting -> the function that reads it from a run; tag.NAME is a key, too."""
 _TAG = "tag."
+_STARTED = re.compile(r"\d{8}-\d{6}-")
+
+
+def unread_since(path: Path, entries: Iterable[StoredRun | Unreadable]) -> list[Unreadable]:
+    """Return those of `entries` that cannot be read and have later names than the run file `path`.
+
+    The name of a run's file begins with the run's start; other files are left out.
+    """
+    return [
+        one
+        for one in entries
+        if isinstance(one, Unreadable)
+        and _STARTED.match(one.path.name)
+        and one.path.name > path.name
+    ]
 
 
 def value(run: StoredRun, key: str) -> str:

@@ -364,7 +364,7 @@ def _summarised(path: Path, read: Callable[[], dict[str, Any]]) -> StoredRun | U
     try:
         keys = read()
         version = _format(path, keys)
-        host, engine, workload = keys.get("host"), keys.get("engine"), keys["workload"]
+        engine, workload = keys.get("engine"), keys["workload"]
         leading = leading_metrics(keys)
         if not all(math.isfinite(m["value"]) for m in leading):
             return Unreadable(path, _NOT_FINITE)
@@ -377,7 +377,7 @@ def _summarised(path: Path, read: Callable[[], dict[str, Any]]) -> StoredRun | U
             status=Status(keys["status"]).value,
             workload=str(workload["name"]),
             repeat=int(workload.get("repeat", 1)),
-            kernel=str((host or {}).get("kernel.release") or ""),
+            kernel=str(keys["host"].get("kernel.release") or ""),
             engine=f"{engine.get('name')} {engine.get('version')}" if engine else "",
             notes=tuple(map(str, keys.get("notes", ()))),
             tags={str(name): str(value) for name, value in keys.get("tags", {}).items()},

@@ -282,6 +282,39 @@ def test_the_bundle_for_support_has_no_secret(
     assert "is already there" in replayer(*words, status=2).err
 
 
+@pytest.mark.parametrize("damaged", ["host", "steps"])
+def test_support_bundles_the_rest_where_the_newest_result_is_damaged(
+    replayer: Replayer, tmp_path: Path, damaged: str
+) -> None:
+    """The note names the file, be its head damaged or what follows it."""
+    stored = json.loads(FIXTURE.read_text())
+    folder, name = tmp_path / "only", "20991120-150000-demo-3f2a.json"
+    folder.mkdir()
+    (folder / name).write_text(json.dumps(stored | {damaged: None}))
+    home, out = str(tmp_path / "home"), tmp_path / "help.tar.gz"
+    done = replayer("support", "--results", folder, "--output", out, REPLAYER_HOME=home)
+    with tarfile.open(out) as bundle:
+        names = {Path(one.name).name for one in bundle}
+
+    assert {"check.json", "versions.txt"} <= names
+    assert "result.json" not in names
+    (noted,) = [line for line in done.err.splitlines() if "the bundle has no run" in line]
+    assert name in noted
+
+
+def test_a_newer_file_that_cannot_be_read_is_named(
+    replayer: Replayer, results: Path, tmp_path: Path
+) -> None:
+    """`latest` is the newest run that can be read, and what it passes over is not hidden."""
+    stored = json.loads(next(results.glob("*.json")).read_text())
+    name = "20991120-150000-demo-3f2a.json"
+    (results / name).write_text(json.dumps(stored | {"host": None}))
+    words = ("support", "--output", tmp_path / "help.tar.gz")
+
+    assert f"{name} is newer and cannot be read" in replayer("show", "latest").err
+    assert f"{name} is newer, and is not in" in replayer(*words, REPLAYER_HOME=str(tmp_path)).err
+
+
 @pytest.mark.slow
 def test_a_half_made_environment_is_made_again(tmp_path: Path) -> None:
     """One without pip, as Debian leaves it without python3-venv, is not an end of `make`."""

@@ -418,6 +418,18 @@ def test_runs_that_cannot_be_read_are_not_called_none(run: Run, tmp_path: Path) 
             store.find(wanted, tmp_path)
 
 
+@pytest.mark.parametrize("host", [None, [], "x"])
+def test_what_cannot_be_loaded_for_its_host_is_not_listed_as_done(
+    run: Run, tmp_path: Path, host: object
+) -> None:
+    """A run whose facts are damaged is unreadable in a list as it is in a report."""
+    path = tmp_path / "20261120-000001-demo-3f2a.json"
+    path.write_text(json.dumps(json.loads(store.text(run)) | {"host": host}))
+
+    assert "host" in refusal(path)
+    assert isinstance(store.summary(path), store.Unreadable)
+
+
 def test_an_id_is_found_even_if_other_files_cannot_be_read(results: Path) -> None:
     """A broken file beside it does not keep a run from being found."""
     (results / "broken.json").write_text("{")
