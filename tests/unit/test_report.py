@@ -32,7 +32,14 @@ from replayer.model import (
     StepResult,
     Temperature,
 )
-from replayer.report.documents import records, run_details, series_means, step_layout, summary
+from replayer.report.documents import (
+    records,
+    run_details,
+    run_screen,
+    series_means,
+    step_layout,
+    summary,
+)
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview, tables
 from replayer.report.writers import terminal_writer
@@ -165,6 +172,26 @@ def test_each_warning_names_its_anchor_in_the_reference(stored: Run) -> None:
         assert f"({advice.name})" in page
     assert all(f"({advice.name})" in screen for advice in told if str(advice) in screen)
     assert "docs/reference.md#NAME" in screen
+
+
+def test_a_step_that_is_doubted_has_a_remark_on_the_screen(stored: Run) -> None:
+    """However few remarks fit: `care [5,7]` has the text of one of them, for each step."""
+    names = list(dict.fromkeys(one.name for one in stored.steps))
+    about = [names[:2]] * 5 + [[name] for name in names] + [names[2:4], []]
+    advice = tuple(
+        Advice(steps=tuple(of), found=f"finding {chr(65 + number)}", name=f"w{number}")
+        for number, of in enumerate(about)
+    )
+    steps = [altered(one, cold=None, ledger=None) for one in stored.steps]
+    found = with_steps(altered(stored, advice=advice), *steps)
+    one = summary.summarise([found])
+
+    for document in run_screen.documents(found):
+        screen = console.text(terminal_writer.render(document), width=200)
+        on_screen = {int(number) for number in re.findall(r"^ *\[(\d+)\]", screen, re.MULTILINE)}
+        assert len(on_screen) < len(one.points)
+        for line in one.lines:
+            assert set(line.see) & on_screen
 
 
 def test_one_file_that_is_still_empty_is_no_result(stored: Run) -> None:

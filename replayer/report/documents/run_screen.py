@@ -109,13 +109,17 @@ def _verbatim(run: Run) -> Iterator[Verbatim]:
 def _remarks(one: RunsSummary, run: Run, most: int) -> Part:
     """Return at most `most` remarks, each with the number by which the lines of steps refer to it.
 
-    Loud remarks (something was not as requested) are never left out.  Of the others, those about
-    the whole run are left out first.
+    Loud remarks (something was not as requested) are never left out, and each step that has remarks
+    keeps one: that which most steps have.  Of the others, those about the whole run are left out
+    first.
     """
-    loud = [number for number, point in enumerate(one.points, 1) if point.loud]
-    others = [number for number, point in enumerate(one.points, 1) if not point.loud]
-    ranked = [*loud, *sorted(others, key=lambda number: not one.points[number - 1].steps)]
-    chosen = sorted(ranked[: max(most, len(loud))])
+    steps = {number: len(point.steps) for number, point in enumerate(one.points, 1)}
+    kept = [number for number in steps if one.points[number - 1].loud]
+    for line in one.lines:
+        if line.see and not set(line.see) & set(kept):
+            kept.append(max(line.see, key=lambda number: steps[number]))
+    others = sorted(set(steps).difference(kept), key=lambda number: (not steps[number], number))
+    chosen = sorted([*kept, *others][: max(most, len(kept))])
     left = len(one.points) - len(chosen)
     more = [f"and {left} more in the details" if left else "", run_summary.find_control(run)]
     return run_summary.remarks(one, chosen, " · ".join(filter(None, more)), brief=True)
