@@ -166,9 +166,12 @@ def of(
     leader = _leader(profile, by)
     moment = usage.moment(profile, leader, percentile=percentile, window=window)
     if moment is None:
+        short = profile.whole_seconds < window
         raise Impossible(
-            f"no {show_duration(window)} of {leader.title} is known in this profile as a whole: "
-            f"ask for a shorter window, or profile the source without gaps"
+            f"no {show_duration(window)} of {leader.title} is known in this profile as a whole, "
+            f"which has {show_duration(profile.whole_seconds)}",
+            f"profile the source {'for longer' if short else 'without gaps'}, or give `size` a "
+            f"shorter --window",
         )
     _refuse_wild(moment.columns)
     done = workload_mix.of(

@@ -341,6 +341,23 @@ def test_a_csv_that_is_none_is_refused_in_a_sentence(text: str, words: str, tmp_
     assert str(tmp_path) in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "devices", "words"),
+    [
+        (7, "sda  10.00 80.00 5.00 40.00", "which has 6.00 s: profile the source for longer"),
+        (90, "sda  0.00 0.00 0.00 0.00", "nothing was read, written, committed or computed"),
+    ],
+)
+def test_the_report_has_the_reason_why_no_size_follows(
+    tmp_path: Path, seconds: int, devices: str, words: str
+) -> None:
+    """A profile of some seconds has a load, and too few of them; an idle one has none."""
+    stamps = [f"11/21/2026 10:{s // 60:02}:{s % 60:02}" for s in range(seconds)]
+    made, _ = read("iostat", written(tmp_path, iostat(stamps, devices=devices)))
+
+    assert words in report.as_facts(report.summary(made))["headline"]
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_changed_file_is_read_or_refused(tool: str, tmp_path: Path) -> None:
     """Of files with chance changes each is a profile that can be kept and shown, or a sentence."""

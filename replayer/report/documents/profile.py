@@ -95,7 +95,9 @@ class ProfileSummary(NamedTuple):
     """The levels that the user requested, with the minutes above each."""
     confidence: Confidence
     wanted: Requirement | None
-    """The requirement with the margin that the user asked for; None if there was no load."""
+    """The requirement with the margin that the user asked for; None if none follows."""
+    reason: str = ""
+    """The reason why no requirement follows, with a remedy; "" if one does."""
 
     @property
     def recommendation(self) -> tuple[RecommendedSize, ...]:
@@ -120,6 +122,7 @@ def summary(
     a resource that the profile does not have.
     """
     leader = usage.leading(profile)
+    wanted, reason = _wanted(profile, growth, headroom)
     return ProfileSummary(
         profile=profile,
         usages=usage.usages(profile),
@@ -129,21 +132,24 @@ def summary(
         leading=leader.title if leader else "",
         levels=tuple(_level(profile, text) for text in above),
         confidence=confidence.rate(profile, float(profile.ends[-1]) if now is None else now),
-        wanted=_wanted(profile, growth, headroom),
+        wanted=wanted,
+        reason=reason,
     )
 
 
-def _wanted(profile: ResourceProfile, growth: float, headroom: float) -> Requirement | None:
-    """Return the requirement that follows from a profile; None if none does, as without load.
+def _wanted(
+    profile: ResourceProfile, growth: float, headroom: float
+) -> tuple[Requirement | None, str]:
+    """Return the requirement that follows from a profile and "", or None and why none follows.
 
     `growth` is a factor of the load, and `headroom` a share that is added.  Raises Impossible if
     one of the two is out of range.
     """
     requirement.check_margin(growth, headroom)
     try:
-        return requirement.of(profile, growth=growth, headroom=headroom)
-    except Impossible:
-        return None
+        return requirement.of(profile, growth=growth, headroom=headroom), ""
+    except Impossible as error:
+        return None, str(error)
 
 
 def _level(profile: ResourceProfile, text: str) -> UsageLevel:
@@ -237,7 +243,7 @@ def _headline(one: ProfileSummary) -> str:
     wanted = one.wanted
     sure = f"Confidence {one.confidence.words}"
     if wanted is None or one.moment is None:
-        return f"Nothing follows from this profile: it has no load. {sure}."
+        return f"Nothing follows from this profile, as {sanitize(one.reason)}. {sure}."
     needs = [need for name in _HEADLINED if (need := wanted.need(name)) is not None]
     words = ", ".join(_needed(need) for need in needs)
     words += " (without what others read there)" if any(need.others for need in needs) else ""
