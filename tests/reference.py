@@ -14,7 +14,6 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic.fields import FieldInfo
 
@@ -191,7 +190,7 @@ def _direction(better: ast.expr | None, constants: dict[str, ast.expr]) -> str:
 
 def _prometheus() -> Iterator[str]:
     yield "## Metrics for Prometheus\n"
-    groups: tuple[dict[str, Any], ...] = (dict(families.INFOS), families.GAUGES)
+    groups = (families.INFOS, families.GAUGES, families.COUNTERS, families.HISTOGRAMS)
     rows = [
         (f"`{name}`", ", ".join(family.labels) or "", family.about)
         for group in groups

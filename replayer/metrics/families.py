@@ -161,7 +161,7 @@ COUNTERS: Mapping[str, FamilyKind] = {
     "replayer_server_marks": FamilyKind("What the server did by itself meanwhile.", ("kind",)),
 }
 HISTOGRAM = "replayer_step_latency_seconds"
-_HISTOGRAMS: Mapping[str, FamilyKind] = {
+HISTOGRAMS: Mapping[str, FamilyKind] = {
     HISTOGRAM: FamilyKind("Latency of operations, all repeats together.", ("step", "operation")),
 }
 _UNITS: Mapping[str, tuple[str, float]] = {
@@ -207,7 +207,7 @@ class MetricFamilies:
         self._infos = _made(InfoMetricFamily, INFOS)
         self._gauges = _made(GaugeMetricFamily, GAUGES)
         self._counters = _made(CounterMetricFamily, COUNTERS)
-        self._histograms = _made(HistogramMetricFamily, _HISTOGRAMS)
+        self._histograms = _made(HistogramMetricFamily, HISTOGRAMS)
 
     def all(self) -> Iterator[Metric]:
         """Yield the families that have samples."""

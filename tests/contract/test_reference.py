@@ -4,7 +4,16 @@ import re
 
 from replayer.analysis.advice import warnings
 from replayer.engines import verb_table
+from replayer.metrics.families import MetricFamilies
 from tests import documents, reference
+
+
+def test_every_family_that_is_served_is_in_the_reference() -> None:
+    """Whatever its kind: facts, gauges, counters and histograms."""
+    text = reference.PAGE.read_text(encoding="utf-8")
+    missing = [one.name for one in MetricFamilies()._every() if f"| `{one.name}` |" not in text]
+
+    assert missing == []
 
 
 def test_the_reference_is_that_of_the_code() -> None:
