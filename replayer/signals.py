@@ -1,7 +1,7 @@
 """Signals: Ctrl-C or SIGTERM raises one Interrupted, and replayer gives back all that it took.
 
 A second signal ends the process at once, whatever it waits for.  This is safe: the journal has a
-note of all that was taken, and the next command gives it back.  A signal within half a second of
+note of all that was taken, and the next run gives it back.  A signal within half a second of
 the first counts as the same one, because a terminal and a parent process may both send it.
 """
 
@@ -161,7 +161,10 @@ def _nudge(number: int) -> None:
 
 
 def _end_at_once() -> None:
-    text = "replayer: error: ended at once; the next command gives back what was taken\n"
+    text = (
+        "replayer: error: ended at once; the next run, or `replayer clean`, gives back what was "
+        "taken\n"
+    )
     with contextlib.suppress(OSError):
         if os.isatty(2):
             # A progress display hides the cursor, and has no time to show it again.

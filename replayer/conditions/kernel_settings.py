@@ -1,7 +1,7 @@
 """Settings of the kernel that an experiment changes for a while: read, changed, and given back.
 
 Each setting is a file below /proc/sys or /sys.  Before the file is written, a note in the journal
-keeps its value.  So the value is given back at the end, at Ctrl-C, and by the next command after a
+keeps its value.  So the value is given back at the end, at Ctrl-C, and by the next run after a
 kill.  What was written is read back, and a kernel that keeps another value is an error.  A value
 that another program wrote meanwhile is left as it is, and reported.
 """
@@ -61,7 +61,7 @@ def change(host: Host, name: str, files: Mapping[str, str], also: Sequence[str] 
 
     `name` is the name of the setting in messages.  `also` are files whose values the kernel changes
     together with `files`: they are given back, too.  The note stays until `recover`, or until the
-    next command if this process was killed.
+    next run if this process was killed.
     Raises Impossible if another replayer has changed one of them, ReplayerError if the kernel
     refuses a value or keeps another; then what was changed is given back.
     """

@@ -1,7 +1,7 @@
 """Limits of this process and of all programs that it starts: a new cgroup, or a set of processors.
 
 Each limit has a note in the journal.  A set of processors ends with its process; a cgroup is
-removed at the end, or by the next command after a kill.
+removed at the end, or by the next run after a kill.
 """
 
 from __future__ import annotations

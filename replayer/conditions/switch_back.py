@@ -39,7 +39,7 @@ def switched_back(command: str) -> Iterator[None]:
     """Run `command` after the `with` block, however the block ends; do nothing for "".
 
     Raises Impossible before the block if the command's program does not exist.  Raises
-    ReplayerError after the block if the command fails: then its note stays, and the next command of
+    ReplayerError after the block if the command fails: then its note stays, and the next run of
     replayer tries it again.
     """
     if not command:
@@ -74,7 +74,7 @@ def recover(note: Note) -> str:
     except ReplayerError as error:
         # The file that it writes may be gone for good, such as a cgroup's: it can never succeed.
         raise ReplayerError(
-            f"{error}; the next command tries it again: if there is nothing to switch back any "
+            f"{error}; the next run tries it again: if there is nothing to switch back any "
             f"more, remove {note.path}"
         ) from error
     return f"the machine was switched back by {note.text('command')!r}"

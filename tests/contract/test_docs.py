@@ -32,6 +32,8 @@ NOT_OURS = {
     "sysctl",
 }
 """Others' programs, of which nothing is checked."""
+GIVES_BACK = re.compile(r"run\.recovery import|run import recovery|followed_run import")
+"""The imports of a command that gives back what a killed one left."""
 TYPED = re.compile(r"(?:\.venv/bin/)?replayer(?: |$)")
 SERVICES = set(
     re.findall(r"^  ([a-z-]+):$", (ROOT / "docker-compose.yml").read_text(), re.MULTILINE)
@@ -222,3 +224,13 @@ def test_every_page_is_reached_from_the_readme_which_is_short() -> None:
 def test_the_readme_says_where_all_commands_are() -> None:
     """A new command is found by those who read the README, without an edit of it."""
     assert "replayer --help" in documents.spans(EVERY[0])
+
+
+def test_the_commands_that_give_back_after_a_kill_are_named() -> None:
+    """The administrator reads of each command that does so, and of no other."""
+    commands = sorted((ROOT / "replayer" / "commands").glob("*.py"))
+    giving = {path.stem for path in commands if GIVES_BACK.search(path.read_text())}
+    text = " ".join((ROOT / "docs" / "administrator.md").read_text().split())
+    named = text.partition("After a SIGKILL")[2].partition("Commands that only read")[0]
+
+    assert set(re.findall(r"`([a-z]+)[^`]*`", named)) == giving

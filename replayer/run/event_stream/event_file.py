@@ -1,6 +1,6 @@
 """RESULTS/.RUN.events: the events of a run that is under way, readable by the file's owner only.
 
-The file is removed when the run ends. If the run is killed, the next command of replayer removes
+The file is removed when the run ends. If the run is killed, the next run removes
 the file. It finds the file by a note in the journal, in which replayer notes all that it must undo.
 """
 
