@@ -228,8 +228,8 @@ def test_a_second_one_always_ends() -> None:
             _, err = process.communicate(timeout=_HANGS)
             assert process.returncode == 130, case
             assert err == (
-                "replayer: error: ended at once; the next run, or `replayer clean`, gives back what "
-                "was taken\n"
+                "replayer: error: ended at once; the next run, or `replayer clean`, gives back "
+                "what was taken\n"
             )
 
 
