@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from replayer import __version__, assets, registry
-from replayer.errors import nearest
+from replayer.errors import Impossible, nearest
 
 ABOUT = """\
 A database-realistic workload replayer: run the same database work on two machines and learn
@@ -78,7 +78,7 @@ class CommandParser(argparse.ArgumentParser):
         """Return an argument's value, converted to its type.
 
         If the text is not a number but must be one, the error describes the expected number in
-        plain words.
+        plain words.  An Impossible of the argument's type is raised again with the option's name.
         """
         try:
             return super()._get_value(action, arg_string)
@@ -86,6 +86,9 @@ class CommandParser(argparse.ArgumentParser):
             if action.type in _NUMBERS:
                 error.message = f"{arg_string!r} must be {_NUMBERS[action.type]}"
             raise
+        except Impossible as error:
+            name = (*action.option_strings, action.metavar)[0]
+            raise Impossible(f"{name} {arg_string}: {error}") from error
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError if `value` is not one of the argument's choices.

@@ -7,7 +7,6 @@ A variant is a list of changes: settings of the server (pg.shared_buffers=1GB), 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
 import re
@@ -109,7 +108,7 @@ def _configure_end(parser: argparse.ArgumentParser) -> None:
     add("--runs", type=_runs, metavar="N", help=f"runs of each variant (default: up to {_MOST})")
     add(
         "--for",
-        type=functools.partial(run_output.seconds, option="--for"),
+        type=run_output.seconds,
         metavar="TIME",
         dest="time",
         help="start no run that would end later than this, such as 1h",
@@ -128,7 +127,7 @@ def _configure_runs(parser: argparse.ArgumentParser) -> None:
     add("--repeat", type=int, metavar="N", help="repeats in each run")
     add(
         "--wait-quiet",
-        type=functools.partial(run_output.seconds, option="--wait-quiet"),
+        type=run_output.seconds,
         default=0.0,
         metavar="TIME",
         help="before each run, wait until other programs are quiet, for at most this time",
@@ -167,13 +166,13 @@ def _percent(text: str) -> float:
     """Return `2%` or `2` as the share 0.02; raise Impossible unless it is between 0 and 100."""
     number = _PERCENT.fullmatch(text)
     if number is None or not 0 < float(number[1]) < 100:
-        raise Impossible(f"{text!r} is not a percentage above 0 and below 100, such as 2%")
+        raise Impossible("it must be a percentage above 0 and below 100, such as 2%")
     return float(number[1]) / 100
 
 
 def _runs(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= _MANY:
-        raise Impossible(f"--runs {text}: it must be a whole number from 1 to {_MANY}")
+        raise Impossible(f"it must be a whole number from 1 to {_MANY}")
     return int(text)
 
 

@@ -7,7 +7,6 @@ ends are measured first; if they do not differ, there is nothing to find.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 import shlex
@@ -96,13 +95,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"stop after this number of runs (default: {_MOST})",
     )
-    seconds = functools.partial(run_output.seconds, option="--for")
-    add("--for", type=seconds, metavar="TIME", dest="time", help="stop after this time, such as 2h")
+    add(
+        "--for",
+        type=run_output.seconds,
+        metavar="TIME",
+        dest="time",
+        help="stop after this time, such as 2h",
+    )
     run_options.add_run_options(add, programs=False)
-    quiet = functools.partial(run_output.seconds, option="--wait-quiet")
     add(
         "--wait-quiet",
-        type=quiet,
+        type=run_output.seconds,
         default=0.0,
         metavar="TIME",
         help=("before each run, wait until other programs are quiet, for at most this time"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
@@ -147,14 +146,14 @@ def _configure_end(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--for",
-        type=functools.partial(run_output.seconds, option="--for"),
+        type=run_output.seconds,
         dest="budget",
         metavar="TIME",
         help="start no run after this time, such as 2h",
     )
     add(
         "--wait-quiet",
-        type=functools.partial(run_output.seconds, option="--wait-quiet"),
+        type=run_output.seconds,
         default=0.0,
         metavar="TIME",
         help=(
@@ -367,7 +366,7 @@ def _percent(text: str) -> float:
         number = float(text.removesuffix("%"))
         if 0 < number < 100:
             return number
-    raise Impossible(f"--within {text}: it must be above 0 and below 100 percent, such as 2%")
+    raise Impossible("it must be above 0 and below 100 percent, such as 2%")
 
 
 def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:

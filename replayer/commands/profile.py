@@ -57,12 +57,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("file", nargs="?", metavar="FILE", help="with show: the profile to show")
     add(
         "--for",
+        type=duration,
         default="24h",
         metavar="TIME",
         dest="seconds",
         help=("how long to watch (default: 24h)"),
     )
-    add("--every", default="1s", metavar="TIME", help="the length of a row (default: 1s)")
+    add("--every", type=duration, default="1s", metavar="TIME",
+        help="the length of a row (default: 1s)")  # fmt: skip
     add("--out", metavar="FILE", help="the profile to write")
     group = parser.add_argument_group("a profile from recordings of other tools")
     add = group.add_argument
@@ -135,8 +137,8 @@ def _watched(args: argparse.Namespace) -> int:
     order = source.ProfileRequest(
         engine=engine.of_url(args.what),
         url=args.what,
-        seconds=duration(args.seconds),
-        every=duration(args.every),
+        seconds=args.seconds,
+        every=args.every,
         ask=asker(),
     )
     source.check(order)

@@ -109,7 +109,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=(
             "use this percentile of the windows instead of the busiest one, such as 99"
         ))  # fmt: skip
-    add("--window", default="1min", metavar="TIME", help="the length of a window (default: 1min)")
+    add("--window", type=units.duration, default="1min", metavar="TIME",
+        help="the length of a window (default: 1min)")  # fmt: skip
     add = parser.add_argument_group("the speed of a core").add_argument
     add("--source-probes", type=Path, metavar="RESULT",
         help="a result of `replayer run cpu` at the source")  # fmt: skip
@@ -144,7 +145,7 @@ def _drawn_up(args: argparse.Namespace) -> Shortlist:
         growth=args.growth,
         headroom=parse_share(args.headroom),
         percentile=args.percentile,
-        window=units.duration(args.window),
+        window=args.window,
     )
     needed = demands.gather(_profiles(args.profiles), asked)
     if args.source_probes is not None:

@@ -27,7 +27,7 @@ from replayer.engines import engine
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.followers.followed_run import followed
 from replayer.followers.options import configure_followers
-from replayer.load.objective import goals
+from replayer.load.objective import NONE, given
 from replayer.machine.host import Host
 from replayer.model import Status
 from replayer.report import files
@@ -83,7 +83,6 @@ exit status: 0 fits or unclear, 3 does not fit
 _DOES_NOT_FIT = 3
 _SLO = "p99=20ms"
 """The objective for response times, if a profile is given without --slo."""
-_NO_SLO = "none"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -119,10 +118,11 @@ def _configure_requirement(parser: argparse.ArgumentParser) -> None:
     add("--headroom", metavar="PERCENT", help="the spare capacity to keep, such as 30%%")
     add("--percentile", type=float, default=100.0, metavar="P",
         help="use this percentile of the windows, such as 99, not the busiest one")  # fmt: skip
-    add("--window", default="1min", metavar="TIME", help="the length of a window (default: 1min)")
+    add("--window", type=units.duration, default="1min", metavar="TIME",
+        help="the length of a window (default: 1min)")  # fmt: skip
     add("--by", default="", metavar="RESOURCE",
         help="imitate the busiest window of this resource, such as write_iops")  # fmt: skip
-    add("--slo", metavar="OBJECTIVE",
+    add("--slo", type=given, metavar="OBJECTIVE",
         help="the objective for response times, such as 'p50=5ms p99=20ms' (default: p99=20ms; "
         "for a capture twice its p99, if that is more; none: only lag and errors)")  # fmt: skip
     add("--target", type=Path, action="append", default=[], metavar="FILE", dest="targets",
@@ -136,25 +136,23 @@ def _configure_requirement(parser: argparse.ArgumentParser) -> None:
 
 def _configure_search(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the trials").add_argument
-    add("--hold", default="10min", metavar="TIME",
+    add("--hold", type=units.duration, default="10min", metavar="TIME",
         help="how long to hold the required rate (default: 10min); give 30min if the disk has "
         "credits")  # fmt: skip
-    add("--trial", metavar="TIME", help="the length of a trial of one rate (default: 20s or more)")
-    add(
-        "--sessions",
-        type=int,
-        metavar="N",
-        help="the number of sessions (default: twice the active ones of the source)",
-    )
+    add("--trial", type=units.duration, metavar="TIME",
+        help="the length of a trial of one rate (default: 20s or more)")  # fmt: skip
+    add("--sessions", type=int, metavar="N",
+        help="the number of sessions (default: twice the active ones of the source)")  # fmt: skip
     add(
         "--working-set",
+        type=units.size,
         metavar="SIZE",
         help="the amount of data in use (default: from the profile)",
     )
     add("--source-probes", type=Path, metavar="RESULT",
         help="a result of `replayer run cpu` at the source, to convert its CPU time to this "
         "machine's")  # fmt: skip
-    add("--wait", default="0s", metavar="TIME",
+    add("--wait", type=units.duration, default="0s", metavar="TIME",
         help="the longest time to wait for other programs that disturb two trials in a row, such "
         "as 30min (default: as long as the promised duration allows)")  # fmt: skip
     add("--seed", type=int, default=1, metavar="N", help="the seed of the load (default: 1)")
@@ -337,7 +335,7 @@ def _shortlisted(args: argparse.Namespace, file: str) -> Prediction | None:
             f"out --growth and --headroom, or draw it up again"
         )
     args.growth, args.headroom = listed.growth, f"{100 * listed.headroom:g}%"
-    args.percentile, args.window = listed.percentile, f"{listed.window:g}s"
+    args.percentile, args.window = listed.percentile, listed.window
     return listed.prediction(args.machine, str(args.from_shortlist))
 
 
@@ -374,17 +372,15 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
     """Return the plan of the run by a capture: it searches the highest speed that is sustained."""
     if args.from_shortlist is not None:
         raise Impossible("a shortlist is drawn up of profiles: size by the profile, not a capture")
-    objective = None if args.slo is None else "" if args.slo == _NO_SLO else args.slo
-    if objective:
-        goals(objective)
+    objective = None if args.slo is None else "" if args.slo == NONE else args.slo
     names = ("restore", "i_will_change", "database")
     keys = {name: getattr(args, name) for name in names}
     asked = capture_sizing.SpeedOptions(
         growth=1.0 if args.growth is None else args.growth,
         headroom=parse_share(args.headroom or "0%"),
-        window=units.duration(args.trial or args.window),
+        window=args.window if args.trial is None else args.trial,
         objective=objective,
-        hold=units.duration(args.hold),
+        hold=args.hold,
         keys={**{k: v for k, v in keys.items() if v}, **_pairs(args.replay)},
         settings=workload_file.server_settings(args.settings),
     )
@@ -398,7 +394,7 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
         data_dir=args.data_dir,
         sizing=wanted.model_dump(mode="json"),
     )
-    search = SpeedSearch(wanted, TimePromise(estimate(wanted)), units.duration(args.wait))
+    search = SpeedSearch(wanted, TimePromise(estimate(wanted)), args.wait)
     order = replace(order, promise=search.promise, following=search.following)
     words = list(speed_report.beginning(wanted))
     return _Planned(order, words, wanted.model_dump(mode="json"), search.continue_with)
@@ -447,7 +443,7 @@ def _required(args: argparse.Namespace, known: ResourceProfile) -> Requirement:
         growth=args.growth,
         headroom=parse_share(args.headroom),
         percentile=args.percentile,
-        window=units.duration(args.window),
+        window=args.window,
         by=args.by,
     )
     if args.source_probes is None:
@@ -467,18 +463,18 @@ def _engine_of(known: ResourceProfile) -> str:
 
 def _options(args: argparse.Namespace) -> sizing_plan.SizingOptions:
     objective = args.slo or _SLO
-    goals(objective)
-    size = units.size(args.working_set) if args.working_set is not None else None
-    if size is not None and size <= 0:
-        raise Impossible(f"--working-set is {sanitize(args.working_set)!r}: it must be as in 10G")
+    if objective == NONE:
+        raise Impossible("--slo none is for a capture: give an objective such as p99=20ms")
+    if args.working_set is not None and args.working_set <= 0:
+        raise Impossible("--working-set is 0: it must be as in 10G")
     return sizing_plan.SizingOptions(
         objective=objective,
-        hold=units.duration(args.hold),
-        trial=None if args.trial is None else units.duration(args.trial),
+        hold=args.hold,
+        trial=args.trial,
         sessions=args.sessions,
-        working_set=size,
+        working_set=args.working_set,
         seed=args.seed,
-        wait=units.duration(args.wait),
+        wait=args.wait,
         settings=workload_file.server_settings(args.settings),
     )
 

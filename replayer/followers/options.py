@@ -1,7 +1,6 @@
 """The options for the followers of a run (terminal, live page, metrics), and its time limit."""
 
 import argparse
-import functools
 
 from replayer.report.terminal import run_output
 
@@ -60,7 +59,7 @@ def configure_followers(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--live-for",
-        type=functools.partial(run_output.seconds, option="--live-for"),
+        type=run_output.seconds,
         metavar="TIME",
         help=(
             "how long the page stays with the finished report, such as 10m (default: on a "

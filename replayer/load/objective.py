@@ -10,6 +10,8 @@ from replayer.errors import Impossible
 from replayer.units import show_duration
 from replayer.watch.histogram import Latencies
 
+NONE = "none"
+"""The text of an option for no objective."""
 _GOAL = re.compile(r"p(\d{1,2}(?:\.\d+)?)\s*(?:=|<=?)\s*(\S+)")
 
 
@@ -35,6 +37,13 @@ def goals(text: str) -> tuple[Goal, ...]:
     if any(not goal.seconds or not goal.percent for goal in made):
         raise Impossible(f"{text!r} asks for nothing: an objective is such as p99=20ms")
     return tuple(made)
+
+
+def given(text: str) -> str:
+    """Return the text of an option if it is an objective or NONE; raise Impossible if it is not."""
+    if text != NONE:
+        goals(text)
+    return text
 
 
 def missed(wanted: tuple[Goal, ...], response: Latencies) -> str:

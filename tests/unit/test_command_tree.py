@@ -3,6 +3,7 @@
 import pytest
 
 from replayer.cli.command_parser import parser
+from replayer.errors import Impossible
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,28 @@ def test_a_mistyped_word_is_answered_by_the_nearest(
     assert ended.value.code == 2
     assert sentence in printed
     assert len(printed.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--timeout", "x"],
+        ["run", "--live-for", "0"],
+        ["size", "p.profile", "--window", "x"],
+        ["size", "p.profile", "--slo", "p99=-1ms"],
+        ["shortlist", "p.profile", "--window", "-"],
+        ["capture", "postgresql:///", "--for", "x"],
+        ["profile", "postgresql:///", "--every", "1q"],
+        ["ab", "--within", "300"],
+        ["ab", "--runs", "0"],
+        ["bisect", "--wait-quiet", "x"],
+        ["experiment", "--within", "x"],
+    ],
+)
+def test_a_wrong_value_of_an_option_is_named_with_its_option(words: list[str]) -> None:
+    """Where several options take a time, the sentence has the one that is wrong, once."""
+    option, value = words[-2:]
+    with pytest.raises(Impossible, match=f"^{option} {value}: ") as refused:
+        parser().parse_args(words)
+
+    assert str(refused.value).count(option) == 1

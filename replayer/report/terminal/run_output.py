@@ -38,15 +38,15 @@ FORMS: Mapping[str, Callable[[TextIO], Conversation]] = {
 _LONGEST = 1e8
 
 
-def seconds(text: str, option: str = "--timeout") -> float:
+def seconds(text: str) -> float:
     """Return a duration from the command line, such as 2h, in seconds.
 
-    Raises Impossible, which names `option`, if the duration is 0, or 1e8 seconds (over three years)
-    or more; it is also raised for an invalid text.
+    Raises Impossible if the duration is 0, or 1e8 seconds (over three years) or more; it is also
+    raised for an invalid text.
     """
     length = units.duration(text)
     if not 0 < length < _LONGEST:
-        raise Impossible(f"{option} {text}: it must be more than nothing and less than years")
+        raise Impossible("it must be more than nothing and less than years")
     return length
 
 
