@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replayer.errors import Impossible
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
@@ -92,6 +94,13 @@ def add_results(add: Callable[..., object], use: str = "results are") -> None:
 def split_names(text: str) -> list[str]:
     """Return the names in a text that separates them by commas, without blanks and empty names."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def label(text: str) -> str:
+    """Return the label of a run; raise Impossible for `latest`, which names the newest run."""
+    if text == "latest":
+        raise Impossible("`latest` stands for the newest run wherever a run is named: give another")
+    return text
 
 
 def list_run_arguments(args: argparse.Namespace) -> tuple[str, ...]:

@@ -43,7 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("tool", choices=tools, metavar="TOOL", help="the tool that wrote the files; see below")
     add("files", nargs="+", metavar="FILE", help="files with the tool's output; - is stdin")
-    add("--label", default="", help="the name of this machine or kernel in comparisons")
+    add(
+        "--label",
+        type=run_options.label,
+        default="",
+        help="the name of this machine or kernel in comparisons",
+    )
     run_options.add_results(add, "runs are stored")
     add("--json", action="store_true", help="print the runs as JSON, one per line")
 

@@ -81,7 +81,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a name from `replayer list workloads`, or a path to a .toml file or to a .replay "
         "file, which is replayed (default: demo)",
     )
-    add("--label", default="", help="the name of this machine or kernel in comparisons")
+    add(
+        "--label",
+        type=run_options.label,
+        default="",
+        help="the name of this machine or kernel in comparisons",
+    )
     add(
         "--note",
         action="append",

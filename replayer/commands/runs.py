@@ -55,7 +55,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shown.load = functools.partial(registry.plugin, "commands", "show")
     renamed = actions.add_parser("rename", help="give a run another label")
     _which(renamed)
-    renamed.add_argument("label", metavar="LABEL", help="the new name of the machine or kernel")
+    renamed.add_argument(
+        "label",
+        type=run_options.label,
+        metavar="LABEL",
+        help="the new name of the machine or kernel",
+    )
     noted = actions.add_parser("note", help="add a remark to a run")
     _which(noted)
     noted.add_argument(

@@ -23,6 +23,7 @@ from replayer import units
 from replayer.analysis.profiles import confidence
 from replayer.analysis.profiles.usage import NAMED
 from replayer.capture.capture_summary import ENDING
+from replayer.cli import run_options
 from replayer.engines import engine
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.followers.followed_run import followed
@@ -100,7 +101,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     configure_followers(parser)
     parser.set_defaults(quiet=False, verbose=False)
     add("--beside", metavar="RUN", help="show the verdict of another `replayer size` next to it")
-    add("--label", default="", help="the name of this machine in comparisons")
+    add("--label", type=run_options.label, default="",
+        help="the name of this machine in comparisons")  # fmt: skip
     add("--results", metavar="DIR", help="the folder for results (default: ./results)")
     add("--json", action="store_true", help="print the verdict as JSON instead of the report")
     add("--summary", metavar="FILE", help="write one page to print and sign (HTML, A4)")

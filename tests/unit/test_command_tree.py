@@ -54,6 +54,9 @@ def test_a_mistyped_word_is_answered_by_the_nearest(
         ["ab", "--runs", "0"],
         ["bisect", "--wait-quiet", "x"],
         ["experiment", "--within", "x"],
+        ["run", "--label", "latest"],
+        ["size", "p.profile", "--label", "latest"],
+        ["import", "fio", "job.json", "--label", "latest"],
     ],
 )
 def test_a_wrong_value_of_an_option_is_named_with_its_option(words: list[str]) -> None:
@@ -63,3 +66,9 @@ def test_a_wrong_value_of_an_option_is_named_with_its_option(words: list[str]) -
         parser().parse_args(words)
 
     assert str(refused.value).count(option) == 1
+
+
+def test_no_run_is_renamed_to_what_names_the_newest() -> None:
+    """`latest` would find another run than the one that has this label."""
+    with pytest.raises(Impossible, match=r"^LABEL latest: "):
+        parser().parse_args(["runs", "rename", "stock", "latest"])
