@@ -95,17 +95,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"stop after this number of runs (default: {_MOST})",
     )
-    add(
-        "--for",
-        type=run_output.seconds,
-        metavar="TIME",
-        dest="time",
-        help="stop after this time, such as 2h",
-    )
+    seconds = run_output.seconds
+    add("--for", type=seconds, metavar="TIME", dest="time", help="stop after this time, such as 2h")
     run_options.add_run_options(add, programs=False)
     add(
         "--wait-quiet",
-        type=run_output.seconds,
+        type=seconds,
         default=0.0,
         metavar="TIME",
         help=("before each run, wait until other programs are quiet, for at most this time"),

@@ -166,13 +166,7 @@ def of(
     leader = _leader(profile, by)
     moment = usage.moment(profile, leader, percentile=percentile, window=window)
     if moment is None:
-        short = profile.whole_seconds < window
-        raise Impossible(
-            f"no {show_duration(window)} of {leader.title} is known in this profile as a whole, "
-            f"which has {show_duration(profile.whole_seconds)}",
-            f"profile the source {'for longer' if short else 'without gaps'}, or give `size` a "
-            f"shorter --window",
-        )
+        raise _without_window(profile, leader, window)
     _refuse_wild(moment.columns)
     done = workload_mix.of(
         moment.columns,
@@ -254,6 +248,17 @@ def _leader(profile: ResourceProfile, by: str) -> Resource:
             "follows from it: profile the source while it is in use"
         )
     return leader
+
+
+def _without_window(profile: ResourceProfile, leader: Resource, window: float) -> Impossible:
+    """Return the error that no window of `window` seconds of a resource is known as a whole."""
+    short = profile.whole_seconds < window
+    return Impossible(
+        f"no {show_duration(window)} of {leader.title} is known in this profile as a whole, "
+        f"which has {show_duration(profile.whole_seconds)}",
+        f"profile the source {'for longer' if short else 'without gaps'}, or give `size` a "
+        f"shorter --window",
+    )
 
 
 class _Scale(NamedTuple):
