@@ -174,7 +174,7 @@ def test_what_acts_within_the_database_is_replayed(dialect: str, text: str) -> N
 @pytest.mark.parametrize("use", ["USE mysql", "use `mysql`;", "/* tool */ USE\n MySQL", "use sys"])
 def test_tables_of_the_system_may_be_named_without_their_database(use: str, change: str) -> None:
     """By a session that is in it, and by no other one."""
-    system = SystemSessions()
+    system = SystemSessions("mysql")
     assert not system.change(1, use)
     assert system.change(1, change)
     assert not system.change(1, "select user from user")
@@ -186,7 +186,7 @@ def test_tables_of_the_system_may_be_named_without_their_database(use: str, chan
 
 def test_a_text_of_several_statements_moves_to_the_system_and_back() -> None:
     """Its parts count in their order; what is not sent moves no session."""
-    system = SystemSessions()
+    system = SystemSessions("mysql")
     assert system.change(1, "use mysql; delete from user")
     assert not system.change(1, "delete from user")
     assert not system.change(1, "use mysql; select 1; use shop; delete from user")

@@ -49,7 +49,6 @@ _CORES_OF_A_PROCESS = 4
 _MOST_NAMED = 5
 _MOST_HELD = 1 << 16
 """Largest number of records in memory: at this number, chunks that are not full are written."""
-_BEYOND = "it acts on the server, on other sessions or other databases"
 _NO_NAME = "one that the log does not name"
 _ONLY_BEGINS = re.compile(
     r"\s*(?:begin|start\s+transaction)\b(?![^;]*\bsnapshot\b)[^;]*;?\s*", re.IGNORECASE
@@ -191,7 +190,7 @@ class Planner:
         self.feeds: tuple[Descriptor, ...] = ()
         """Files with data for COPY FROM STDIN."""
         self._held = 0
-        self._system = SystemSessions()
+        self._system = SystemSessions(wire.LANGUAGE)
         self._sessions: dict[int, _Session | None] = {}
         self._left_out: Counter[str] = Counter()
         self._databases: Counter[str] = Counter()
@@ -228,10 +227,7 @@ class Planner:
             if statement is not None:
                 self._left_out["before from or after until"] += 1
             return
-        reason = _why_not_sent(action, statement, self._reading, self._wire.LANGUAGE)
-        if not reason and statement and self._changes_system(action.session, statement):
-            reason = _BEYOND
-        if reason:
+        if reason := _why_not_sent(action, statement, self._reading, self._system):
             self._left_out[reason] += 1
             return
         session = self._session(action, since)
@@ -273,9 +269,6 @@ class Planner:
         if begins and record.ends < 0 and self._spec.order == "commit":
             session.needs, record = record.needs, record._replace(needs=UNKNOWN)
         return record
-
-    def _changes_system(self, session: int, statement: LoggedStatement) -> bool:
-        return self._wire.LANGUAGE == "mysql" and self._system.change(session, statement.text)
 
     def uncertain(self) -> UncertainOrder:
         """Return the changes that have no certain order in the log, of the actions added so far."""
@@ -414,18 +407,23 @@ class Planner:
 
 
 def _why_not_sent(
-    action: Action, statement: LoggedStatement | None, reading: ReadOnlyTest | None, dialect: str
+    action: Action,
+    statement: LoggedStatement | None,
+    reading: ReadOnlyTest | None,
+    system: SystemSessions,
 ) -> str:
     """Return why a replay does not send an action, whatever was chosen; "" if it is sent.
 
-    `reading` is the test of a replay that only reads, else None.  `dialect` is "postgres" or
-    "mysql".
+    `reading` is the test of a replay that only reads, else None.  `system` follows the sessions.
     """
     if statement and reading and not reading.only(statement.text):
         return "it may write"
-    if statement and acts_beyond_database(statement.text, dialect):
-        return _BEYOND
-    if statement and dialect == "postgres" and _ENCODING.fullmatch(statement.text):
+    if statement and (
+        acts_beyond_database(statement.text, system.dialect)
+        or system.change(action.session, statement.text)
+    ):
+        return "it acts on the server, on other sessions or other databases"
+    if statement and system.dialect == "postgres" and _ENCODING.fullmatch(statement.text):
         return "it sets the encoding of the texts, and the log has all in that of the database"
     if len(action.parameters or ()) > _MOST_PARAMETERS:
         return "it has more parameters than a server takes"

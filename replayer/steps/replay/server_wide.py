@@ -114,18 +114,19 @@ class SystemSessions:
     users.  It knows only the statements that a replay sends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+        """The SQL of the sessions: "postgres" or "mysql"; only the latter has such databases."""
         self._inside: set[int] = set()
 
     def change(self, session: int, text: str) -> bool:
         """Return whether a statement of a session may change a table of such a database.
 
-        If not, it counts as sent.  `session` is the session's number, and `text` is in the SQL of
-        MySQL or MariaDB.
+        If not, it counts as sent.  `session` is the session's number.
         """
         inside = session in self._inside
         low = text.lower()
-        if not inside and "use" not in low:
+        if self.dialect != "mysql" or (not inside and "use" not in low):
             return False
         for part in fingerprint.cheap_form(low, "mysql").split(";"):
             if used := _USE.match(part):
