@@ -157,8 +157,8 @@ class DataFolder:
         by another engine or major version, or with other initial settings.
         """
         marker = self.marker()
+        _remember(self.path)
         if marker is None:
-            _remember(self.path)
             marker = self.write(Marker(engine, major, dict(init), made_folder=made))
         if (marker.engine, marker.major) != (engine, major):
             raise Impossible(
@@ -337,7 +337,8 @@ def every() -> list[DataFolder]:
 def _outside() -> Iterator[Path]:
     """Yield the data folders that `_remember` recorded: those outside replayer's own folder.
 
-    The record of a folder that no longer has a trusted marker is removed.
+    A folder without a trusted marker is left out, but its record stays: the folder may be on a disk
+    that is not mounted now.
     """
     with contextlib.suppress(FileNotFoundError), trusted_path.own(_elsewhere(), _HOME) as notes:
         for name in notes.names():
@@ -345,8 +346,6 @@ def _outside() -> Iterator[Path]:
                 path = Path(notes.read(name))
                 if DataFolder(path).replayers():
                     yield path
-                else:
-                    notes.forget(name)
 
 
 def _inside() -> Path:

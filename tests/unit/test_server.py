@@ -14,7 +14,7 @@ from replayer.engines import engine
 from replayer.errors import Impossible, NotFound
 from replayer.machine import processes
 from replayer.servers import data_folder, private, programs, protocol, settings, socket_folder
-from replayer.servers.data_folder import DataFolder
+from replayer.servers.data_folder import DataFolder, Marker
 from replayer.servers.remote import Remote
 from replayer.shell import User
 
@@ -105,6 +105,36 @@ def test_a_missing_folder_is_made_and_removed_again(tmp_path: Path) -> None:
     assert not folder.path.exists()
     assert tmp_path.is_dir()
     assert folder not in data_folder.every()
+
+
+def test_a_data_folder_that_is_away_for_a_while_is_not_forgotten(tmp_path: Path) -> None:
+    """A disk that was not mounted, or a wrong mode, while folders were listed loses no data."""
+    folder = DataFolder(tmp_path / "disk")
+    folder.claim("postgres", 18, {}, made=folder.make())
+    away = folder.path.rename(tmp_path / "away")
+    assert folder not in data_folder.every()
+    folder.path.mkdir()  # the mount point without its disk
+    assert folder not in data_folder.every()
+    folder.path.rmdir()
+    away.rename(folder.path)
+    assert folder in data_folder.every()
+    folder.path.chmod(0o777)
+    assert folder not in data_folder.every()
+    folder.path.chmod(0o755)
+
+    assert folder in data_folder.every()
+
+
+def test_a_claim_records_a_folder_that_has_its_marker(tmp_path: Path) -> None:
+    """Data that are used again are listed, also if another home has the record of them."""
+    folder = DataFolder(tmp_path / "new")
+    folder.make()
+    folder.write(Marker("postgres", 18, {}, made_folder=True))
+    assert folder not in data_folder.every()
+
+    folder.claim("postgres", 18, {}, made=False)
+
+    assert folder in data_folder.every()
 
 
 def test_an_empty_folder_of_the_user_is_left_empty(tmp_path: Path) -> None:
