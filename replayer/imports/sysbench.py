@@ -1,4 +1,4 @@
-"""sysbench: reports of 0.4 to 1.0 (cpu, memory, fileio, threads, oltp).
+"""sysbench: reports of 0.4 to 1.1 (cpu, memory, fileio, threads, oltp).
 
 Several reports of one test are its repeats.
 
@@ -77,6 +77,14 @@ _METRICS = [
     _metric(r"fsyncs/s:\s+NUMBER", "fsyncs", "1/s"),
     _metric(r"read, MiB/s:\s+NUMBER", "read_throughput", "bytes/s", factor=_MIB),
     _metric(r"written, MiB/s:\s+NUMBER", "write_throughput", "bytes/s", factor=_MIB),
+    # 1.1 has rate and throughput in one line
+    _metric(r"read:\s+IOPS=NUMBER .{1,60}", "reads", "1/s"),
+    _metric(r"write:\s+IOPS=NUMBER .{1,60}", "writes", "1/s"),
+    _metric(r"fsync:\s+IOPS=NUMBER", "fsyncs", "1/s"),
+    _metric(r"read:\s+IOPS=[\d.]+ NUMBER MiB/s .{1,40}", "read_throughput", "bytes/s",
+            factor=_MIB),
+    _metric(r"write:\s+IOPS=[\d.]+ NUMBER MiB/s .{1,40}", "write_throughput", "bytes/s",
+            factor=_MIB),
     _metric(r"(?:Total operations|Operations performed): \d+ \(\s*NUMBER (?:per second|ops/sec)\)",
             "operations", "1/s"),
     _metric(r"[\d.]+ Mi?B transferred \(NUMBER Mi?B/sec\)", "throughput", "bytes/s", factor=_MIB),
@@ -114,10 +122,11 @@ _METRICS = [
 ]  # fmt: skip
 _HEADINGS = re.compile(
     r"(CPU speed|General statistics|Latency \(ms\)|Latency histogram.*|Threads fairness"
-    r"|File operations|Throughput|SQL statistics|queries performed|sum|read|write|other|total"
+    r"|File operations|Throughput|SQL statistics|queries performed"
     r"|OLTP test statistics|Test execution summary|per-request statistics|response time"
     r"|total time taken by event execution"
     r"|events \(avg/stddev\)|execution time \(avg/stddev\))(?::.*)?"
+    r"|(?:sum|read|write|other|total):\s*[\d.]+"
     r"|Done\.|Time limit exceeded, exiting\.{3}|\(last message repeated \d+ times\)"
     r"|Operations performed:  ?\d+ [Rr]eads?, \d+ [Ww]rites?, \d+ Other = \d+ Total"
 )
@@ -154,7 +163,6 @@ class _Report:
             ("reads", "fileio"),
             ("requests", "fileio"),
             ("throughput", "memory"),
-            ("events_per_second", "cpu"),
         ):
             if metric in names:
                 return test
@@ -203,12 +211,10 @@ def _understood(report: _Report, line: str) -> bool:
         return True
     if second := _SECOND.fullmatch(text):
         return _seconds(report, second)
-    for pattern, make in _METRICS:
-        if match := pattern.fullmatch(text):
-            report.metrics += make(match)
-            return True
+    matches = [(make, match) for p, make in _METRICS if (match := p.fullmatch(text))]
+    report.metrics += [metric for make, match in matches for metric in make(match)]
     # 0.4 writes its options after the work.
-    return _option(report, line) or bool(_HEADINGS.fullmatch(text))
+    return bool(matches) or _option(report, line) or bool(_HEADINGS.fullmatch(text))
 
 
 def _seconds(report: _Report, line: re.Match[str]) -> bool:

@@ -158,6 +158,19 @@ def read(tool: str, path: Path, label: str = "") -> ImportResult:
             [{"sysbench.throughput": 2000.25 * MIB, "sysbench.operations": 2000000.5}],
         ),
         (
+            "sysbench/fileio-1.1.txt",
+            [
+                {
+                    "sysbench.reads": 2130.22,
+                    "sysbench.writes": 1420.15,
+                    "sysbench.fsyncs": 4549.41,
+                    "sysbench.read_throughput": 33.28 * MIB,
+                    "sysbench.write_throughput": 22.19 * MIB,
+                }
+            ],
+        ),
+        ("sysbench/threads-1.1.txt", [{"sysbench.events_per_second": 1420.15}]),
+        (
             "sysbench/oltp-0.5.txt",
             [{"sysbench.transactions": 100.2, "sysbench.latency.p95": 0.223}],
         ),
@@ -174,6 +187,22 @@ def test_every_value_is_taken_and_no_line_is_left(
     assert len(steps) == len(expected)
     for step, wanted in zip(steps, expected, strict=True):
         assert {key: values(step).get(key) for key in wanted} == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "test"),
+    [
+        ("cpu", "cpu"),
+        ("old-cpu", "cpu"),
+        ("fileio", "fileio"),
+        ("fileio-1.1", "fileio"),
+        ("threads-1.1", "sysbench"),
+    ],
+)
+def test_a_report_of_sysbench_has_the_name_of_its_test(name: str, test: str) -> None:
+    """Also those of 1.1, which prints a rate of events for every test."""
+    (run,) = read("sysbench", FILES / "sysbench" / f"{name}.txt").runs
+    assert run.steps[0].name == test
 
 
 def test_an_awr_report_without_a_known_value_is_no_step(tmp_path: Path) -> None:
