@@ -60,8 +60,14 @@ _LOG = re.compile(
 _AGGREGATE = re.compile(r"\d{9,11}(?: \d{1,20}(?:\.\d{1,9})?){5,16}")
 _PERCENTILES = {50: "p50", 95: "p95", 99: "p99", 99.9: "p999"}
 _MOST_SECONDS = 200_000
+_SKIPPED = 10
+"""The place of the number of skipped transactions in an interval's line."""
 _WITH_FAILURES = 15
 """The number of columns of an interval's line that ends with its two numbers of failures."""
+_WHOLE = 0.99
+"""The share of its transactions that a log has at least, unless pgbench logged a sample."""
+_PAUSE = 1.0
+"""Seconds between two runs, if the log of the later one is the first in the file."""
 
 
 @dataclass
@@ -74,9 +80,21 @@ class _Report:
 
 
 @dataclass
-class _Log:
-    """The transactions in a log that pgbench -l wrote."""
+class _Client:
+    """The transactions of one client in a log, which pgbench numbers without a gap."""
 
+    first: int
+    """The lowest number."""
+    next: int
+    """The lowest number that the client's next transaction can have."""
+    lines: int = 0
+
+
+@dataclass
+class _Log:
+    """The transactions in a log that pgbench -l wrote in one run."""
+
+    clients: dict[str, _Client] = field(default_factory=dict)
     times: dict[int, int] = field(default_factory=dict)
     """Microseconds of a transaction, to four digits -> number of such transactions."""
     seconds: dict[int, list[float]] = field(default_factory=dict)
@@ -85,7 +103,8 @@ class _Log:
     skipped: int = 0
     is_complete: bool = True
     """False if the lines do not have the number of failed transactions."""
-    interval: int = 1
+    interval: int = 0
+    """Seconds of an interval; 0 while it is not known."""
     last: int = 0
     """Seconds since 1970 of the last line with an interval's sums; 0 without one."""
     longest: float = 0.0
@@ -106,44 +125,55 @@ class _Log:
         sums[1] += total
         self.longest = max(self.longest, longest)
 
+    def expected(self) -> int:
+        """Return the number of transactions that the clients' numbers promise at least."""
+        return sum(client.next - client.first for client in self.clients.values())
+
+    def lines(self) -> int:
+        """Return the number of lines about transactions."""
+        return sum(client.lines for client in self.clients.values())
+
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each set of options of pgbench's reports, and one for the lines of a log.
+    """Return a run for each set of options of pgbench's reports, and one for the lines of logs.
 
-    Reports with the same options are repeats of one run.  `label` is the user's name for the runs.
-    Raises Impossible if the file has neither.
+    Reports with the same options, and logs, are repeats of one run.  `label` is the user's
+    name for the runs.  Raises Impossible if the file has neither.
     """
-    reports, log = _scan(source)
+    reports, logs = _scan(source)
     steps = [ImportedStep(_step(report), {}) for report in reports if report.metrics]
     unfinished = sum(1 for report in reports if report.rows and not report.metrics)
     if unfinished:
         source.unread.say("pgbench's progress ends without a report: it did not come to its end")
-    if log.seconds:
-        steps.append(ImportedStep(_logged(log), {}))
+    steps += [ImportedStep(_logged(log), {}) for log in logs if log.seconds]
     if not steps:
         raise Impossible(f"{source.name} has neither a report of pgbench nor a log of its -l")
     runs = imported.runs(source, "pgbench", label, steps)
     return ImportResult(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
 
 
-def _scan(source: ImportSource) -> tuple[list[_Report], _Log]:
-    reports, log = [_Report()], _Log()
+def _scan(source: ImportSource) -> tuple[list[_Report], list[_Log]]:
+    reports, logs = [_Report()], [_Log()]
     for at, raw in source.lines():
         line = raw.strip()
         # A number may be larger than any that a machine has.
         with contextlib.suppress(ValueError):
-            if _is_taken(reports, log, line):
+            if _is_taken(reports, logs, line):
                 continue
         source.unread.line(at, line)
-    return reports, log
+    return reports, logs
 
 
-def _is_taken(reports: list[_Report], log: _Log, line: str) -> bool:
-    """Add a line to the last report or to the log; return whether it is known.
+def _is_taken(reports: list[_Report], logs: list[_Log], line: str) -> bool:
+    """Add a line to the last report or to the last log; return whether it is known.
 
     Raises ValueError for a number that is too large.
     """
-    if line[:1].isdigit() and _logline(log, line):
+    if _LOG.fullmatch(line):
+        _transaction(logs, line.split())
+        return True
+    if _AGGREGATE.fullmatch(line):
+        _interval(logs, line.split())
         return True
     if progress := _PROGRESS.fullmatch(line):
         _begun(reports, "tps").rows.append(_progress(progress))
@@ -185,37 +215,59 @@ def _progress(match: re.Match[str]) -> tuple[float, dict[str, float | None]]:
     return number(match["at"]), {"pgbench.tps": number(match["tps"]), "pgbench.latency": latency}
 
 
-def _logline(log: _Log, line: str) -> bool:
-    if _LOG.fullmatch(line):
-        parts = line.split()
-        if not parts[2].isdigit():
-            # A skipped one did not fail: it was too late to begin (--latency-limit).
-            log.skipped += parts[2] == "skipped"
-            log.failed += parts[2] != "skipped"
-            return True
-        microseconds = int(parts[2])
-        rounded = microseconds - microseconds % 10 ** max(0, len(parts[2]) - 4)
-        log.times[rounded] = log.times.get(rounded, 0) + 1
-        log.note(int(parts[4]), 1, microseconds, microseconds)
-        end = int(parts[4]) + int(parts[5]) / 1e6
-        log.begin, log.end = min(log.begin, end - microseconds / 1e6), max(log.end, end)
-        return True
-    if _AGGREGATE.fullmatch(line):
-        parts = line.split()
-        at, count, total, longest = (number(parts[place]) for place in (0, 1, 2, 5))
-        # From PostgreSQL 15 on; before, failures are not in these lines.
-        failures = parts[-2:] if len(parts) == _WITH_FAILURES else []
-        log.failed += int(sum(map(number, failures)))
-        log.is_complete = log.is_complete and bool(failures)
-        second = int(at)
-        # Not where the log of the next thread begins.
-        if log.last and second > log.last:
-            log.interval = second - log.last
-        log.last = second
-        log.note(second, count, total, longest)
-        log.begin, log.end = min(log.begin, second), max(log.end, second + log.interval)
-        return True
-    return False
+def _transaction(logs: list[_Log], parts: list[str]) -> None:
+    """Add a transaction to the last of the logs, or to a new one if it is of another run.
+
+    It is of another run if its client's numbers begin again, at a time outside of the log.
+    """
+    is_done = parts[2].isdigit()
+    number, microseconds = int(parts[1]), int(parts[2]) if is_done else 0
+    end = int(parts[4]) + int(parts[5]) / 1e6
+    begin = end - microseconds / 1e6
+    log = logs[-1]
+    client = log.clients.setdefault(parts[0], _Client(number, number))
+    if number < client.next and (begin >= log.end or end <= log.begin - _PAUSE):
+        log, client = _Log(), _Client(number, number)
+        log.clients[parts[0]] = client
+        logs.append(log)
+    client.first, client.lines = min(client.first, number), client.lines + 1
+    # A skipped one does not count, so that the next one may have its number.
+    client.next = max(client.next, number + is_done)
+    if not is_done:
+        # A skipped one did not fail: it was too late to begin (--latency-limit).
+        log.skipped += parts[2] == "skipped"
+        log.failed += parts[2] != "skipped"
+        return
+    rounded = microseconds - microseconds % 10 ** max(0, len(parts[2]) - 4)
+    log.times[rounded] = log.times.get(rounded, 0) + 1
+    log.note(int(parts[4]), 1, microseconds, microseconds)
+    log.begin, log.end = min(log.begin, begin), max(log.end, end)
+
+
+def _interval(logs: list[_Log], parts: list[str]) -> None:
+    """Add an interval to the last of the logs, or to a new one if it is of another run.
+
+    pgbench leaves no interval out, but the log of the next thread begins where that of the first
+    thread did.
+    """
+    at, count, total, longest = (number(parts[place]) for place in (0, 1, 2, 5))
+    second, log = int(at), logs[-1]
+    after = second - log.last if log.last else 0
+    if log.interval and (after > log.interval or second < log.begin - log.interval):
+        log, after = _Log(), 0
+        logs.append(log)
+    # From PostgreSQL 15 on; before, failures are not in these lines.
+    failures = parts[-2:] if len(parts) == _WITH_FAILURES else []
+    log.failed += int(sum(map(number, failures)))
+    log.is_complete = log.is_complete and bool(failures)
+    skipped = number(parts[_SKIPPED]) if len(parts) > _SKIPPED else 0
+    log.skipped += int(skipped)
+    log.interval = log.interval or max(after, 0)
+    log.last = second
+    # Before PostgreSQL 15 the skipped ones are counted among the transactions.
+    done = count if len(parts) >= _WITH_FAILURES else count - skipped
+    log.note(second, done, total, longest)
+    log.begin, log.end = min(log.begin, second), max(log.end, second + (log.interval or 1))
 
 
 def _step(report: _Report) -> StepResult:
@@ -238,16 +290,13 @@ def _logged(log: _Log) -> StepResult:
     transactions = sum(count for count, _ in log.seconds.values())
     total = sum(microseconds for _, microseconds in log.seconds.values())
     latency = _latency(log)
+    is_whole = log.lines() >= _WHOLE * log.expected()
     measurements = [
-        measured("pgbench.tps", transactions / elapsed, "1/s"),
-        measured("pgbench.transactions", transactions, "", Better.NEITHER),
         measured("pgbench.latency.max", log.longest * 1e-6, "s", Better.LESS),
         *_percentiles(latency),
     ]
-    if log.is_complete:
-        measurements.append(measured("pgbench.failed", log.failed, "", Better.LESS))
-    if log.skipped:
-        measurements.append(measured("pgbench.skipped", log.skipped, "", Better.LESS))
+    if is_whole:
+        measurements += _counts(log, transactions, elapsed)
     if transactions:
         mean = total / transactions * 1e-6
         measurements.append(measured("pgbench.latency.mean", mean, "s", Better.LESS))
@@ -258,7 +307,25 @@ def _logged(log: _Log) -> StepResult:
         started=imported.stamp(first),
         measurements=measurements,
         latency={} if latency is None else {"transaction": latency},
-        watched=_watched(log, first),
+        watched=_watched(log, first) if is_whole else None,
+        notes=[] if is_whole else [_sampled(log)],
+    )
+
+
+def _counts(log: _Log, transactions: float, elapsed: float) -> Iterator[Measurement]:
+    """Yield the rate and the numbers of transactions of a log that has all of them."""
+    yield measured("pgbench.tps", transactions / elapsed, "1/s")
+    yield measured("pgbench.transactions", transactions, "", Better.NEITHER)
+    if log.is_complete:
+        yield measured("pgbench.failed", log.failed, "", Better.LESS)
+    if log.skipped:
+        yield measured("pgbench.skipped", log.skipped, "", Better.LESS)
+
+
+def _sampled(log: _Log) -> str:
+    return (
+        f"the log has {log.lines():,} of {log.expected():,} transactions, as with --sampling-rate: "
+        f"rates and counts are left out, and latencies are those of the sample"
     )
 
 
@@ -288,8 +355,9 @@ def _watched(log: _Log, first: int) -> Series | None:
     """
     if len(log.seconds) > _MOST_SECONDS:
         return None
+    interval = log.interval or 1
     rows: list[tuple[float, Mapping[str, float | None]]] = [
-        (float(second - first + log.interval), {"pgbench.tps": count / log.interval})
+        (float(second - first + interval), {"pgbench.tps": count / interval})
         for second, (count, _) in sorted(log.seconds.items())
     ]
     return imported.series(imported.stamp(first), rows)

@@ -287,6 +287,84 @@ def test_a_log_of_two_threads_has_the_interval_of_each(tmp_path: Path) -> None:
     assert set(known(run.steps[0].series).columns["pgbench.tps"]) == {20}
 
 
+def logged(start: float, *, every: int = 1, count: int = 40) -> str:
+    """Return a log of pgbench -l of two clients, each with `count` transactions of 0.25 s.
+
+    `start` is in seconds since 1970; of the transactions of a client, only each `every`th is
+    logged.
+    """
+    ends = ((number, start + number / 4) for number in range(1, count + 1) if not number % every)
+    return "".join(
+        f"{client} {number} 250000 0 {int(end)} {round(end % 1 * 1e6)}\n"
+        for number, end in ends
+        for client in range(2)
+    )
+
+
+@pytest.mark.parametrize("starts", [(1_700_000_000, 1_700_001_000), (1_700_001_000, 1_700_000_000)])
+def test_logs_of_two_runs_of_pgbench_are_repeats(tmp_path: Path, starts: tuple[int, int]) -> None:
+    """The time between two runs does not lower their rates, whichever stands first in the file."""
+    path = tmp_path / "pgbench_log"
+    path.write_text("".join(map(logged, starts)))
+    (run,) = read("pgbench", path).runs
+
+    assert [values(step)["pgbench.tps"] for step in run.steps] == pytest.approx([8, 8])
+    assert len({step.started for step in run.steps}) == 2
+
+
+def test_one_log_of_pgbench_in_another_order_is_one_run(tmp_path: Path) -> None:
+    """Lines that were sorted as text, and logs of two machines at one time, are not two runs."""
+    path = tmp_path / "pgbench_log"
+    log = logged(1_700_000_000)
+    for text, tps in (("\n".join(sorted(log.splitlines())), 8), (log * 2, 16)):
+        path.write_text(text)
+        (run,) = read("pgbench", path).runs
+        assert [values(step)["pgbench.tps"] for step in run.steps] == pytest.approx([tps])
+
+
+def test_intervals_of_two_runs_of_pgbench_are_repeats(tmp_path: Path) -> None:
+    """A gap between intervals is no interval of that length."""
+    path = tmp_path / "pgbench_log"
+    starts = (1_700_000_000, 1_700_001_000, 1_690_000_000)
+    lines = [f"{start + at} 50 5000 500000 90 110" for start in starts for at in (0, 5, 10)]
+    path.write_text("\n".join(lines))
+    (run,) = read("pgbench", path).runs
+
+    assert [values(step)["pgbench.tps"] for step in run.steps] == [10, 10, 10]
+
+
+def test_a_sample_of_a_log_of_pgbench_has_no_rate(tmp_path: Path) -> None:
+    """--sampling-rate leaves lines out: latencies are known, rates and counts are not."""
+    path = tmp_path / "pgbench_log"
+    path.write_text(logged(1_700_000_000, every=10, count=200))
+    (run,) = read("pgbench", path).runs
+    (step,) = run.steps
+
+    assert {name.removeprefix("pgbench.").partition(".")[0] for name in values(step)} == {"latency"}
+    assert step.series is None
+    assert "--sampling-rate" in step.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "tps", "skipped"),
+    [
+        ("1700000000 150 900000 9 5 9 70 9 1 9 50 0 0 0 0", 150, 50),
+        ("1700000000 150 900000 9 5 9 70 9 1 9 50", 100, 50),  # of 14: they are counted in the 150
+        ("1700000000 150 900000 9 5 9 70 9 1 9", 150, None),
+    ],
+)
+def test_skipped_transactions_of_an_interval_are_taken(
+    tmp_path: Path, line: str, tps: float, skipped: float | None
+) -> None:
+    """--latency-limit skips transactions, which are no part of the rate."""
+    path = tmp_path / "pgbench_log"
+    path.write_text(f"{line}\n")
+    (run,) = read("pgbench", path).runs
+    found = values(run.steps[0])
+
+    assert (found["pgbench.tps"], found.get("pgbench.skipped")) == (tps, skipped)
+
+
 def test_the_walk_of_measure_reads_is_a_walk() -> None:
     """Its metrics and facts have the names of replayer's own walk, so that both compare."""
     (run,) = read("measure_reads", FILES / "measure_reads" / "walk.txt").runs
