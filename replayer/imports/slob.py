@@ -61,6 +61,7 @@ _SECTION = re.compile(
 _BEGIN = "WORKLOAD REPOSITORY report for"
 _ELAPSED = re.compile(r"\s{0,20}Elapsed:\s{1,40}(?P<minutes>[\d,]{1,12}\.\d{1,4}) \(mins\)")
 _HOST = re.compile(r"(?P<host>\S{1,64})\s{1,40}Linux \S.{0,60}?\s{2,40}(?P<cpus>\d{1,5})\s")
+_AVERAGE = re.compile(r"[\d,]{0,25}\.?\d{1,9}(?:ns|us|ms|s)\b")
 _NUMBER = re.compile(r"\d[\d,]{0,25}(?:\.\d{1,9})?(?:E[+-]\d\d)?|\.\d{1,9}")
 
 
@@ -161,14 +162,23 @@ def _line(report: _Report, line: str) -> None:
 def _wait(report: _Report, text: str) -> bool:
     """Add the mean wait of an event, in microseconds, to the report, from the line `text`.
 
-    The line has the event's name, the number of waits, maybe a share, and the total time in
-    seconds.  Returns whether the line is of an event that is imported.
+    The line has the event's name, the number of waits, maybe a share, the total time in seconds,
+    and the mean, in newer versions with its unit.  Without that unit the mean is computed, and
+    left out if the total was rounded to 0.  Returns whether the line is of an event that is
+    imported.
     """
     for (whose, event), column in _EVENTS.items():
         if whose == report.waits and text.startswith(f"{event} ") and column not in report.values:
             numbers = [_number(number) for number in _NUMBER.findall(text[len(event) :])]
             if len(numbers) in (5, 6) and numbers[0]:
-                report.values[column] = numbers[-4] / numbers[0] * 1e6
+                average = _AVERAGE.search(text[len(event) :])
+                mean = (
+                    imported.seconds(average[0].replace(",", ""))
+                    if average
+                    else numbers[-4] / numbers[0]
+                )
+                if mean:
+                    report.values[column] = mean * 1e6
             return True
     return False
 

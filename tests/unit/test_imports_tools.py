@@ -215,6 +215,34 @@ def test_an_awr_report_without_a_known_value_is_no_step(tmp_path: Path) -> None:
     assert len(run.steps) == 1
 
 
+@pytest.mark.parametrize(
+    ("columns", "latency"),
+    [
+        ("1,200  0  0  310.51us  1.0  .1", 310.51e-6),
+        ("1,200     2  .95ms     1.0  .1", 0.95e-3),
+        ("12      0  14,400  1,200.00s  1.0  .1", 1200),
+        ("1,200  0  3  2  1.0  .1", 2.5e-3),
+        ("1,200  0  0  0  1.0  .1", None),
+        ("1,200  0  0  0.00us  1.0  .1", None),
+    ],
+)
+def test_a_wait_in_an_awr_report_that_rounds_to_0_is_no_latency_of_0(
+    tmp_path: Path, columns: str, latency: float | None
+) -> None:
+    """The mean with its unit is taken; without it, a total of 0 s is not divided."""
+    path = tmp_path / "awr.txt"
+    path.write_text(
+        (FILES / "slob" / "awr.txt")
+        .read_text()
+        .replace("log file parallel write ", f"db file parallel write  {columns}\nlog file ")
+    )
+    (run,) = read("slob", path).runs
+
+    assert values(run.steps[0]).get("slob.latency.db_file_parallel_write") == (
+        latency if latency is None else pytest.approx(latency)
+    )
+
+
 def test_progress_of_dd_is_no_copy() -> None:
     """Of status=progress only the last line counts, and as many bytes are repeats."""
     (run,) = read("dd", FILES / "dd" / "gnu.txt").runs
