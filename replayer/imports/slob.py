@@ -97,7 +97,10 @@ def _table(source: ImportSource) -> Iterator[ImportedStep]:
         if cells[:2] == ["FILE", "SESSIONS"]:
             names = cells[:100]
         elif names and len(names) - 1 <= len(cells) <= len(names) and _numeric(cells[3:5]):
-            yield ImportedStep(_row(dict(zip(names, cells, strict=False))), {})
+            try:
+                yield ImportedStep(_row(dict(zip(names, cells, strict=False))), {})
+            except ValueError:
+                source.unread.line(at, line)
         else:
             source.unread.line(at, line)
 
@@ -125,16 +128,20 @@ def _row(cells: Mapping[str, str]) -> StepResult:
 def _reports(source: ImportSource) -> Iterator[ImportedStep]:
     """Yield a step for each AWR report that has at least one of the known values.
 
-    Lines before the first report, and lines without a known value, are ignored.
+    Lines before the first report, and lines without a known value, are ignored.  A line with a
+    number that is too large is left out.
     """
     report: _Report | None = None
-    for _, line in source.lines():
+    for at, line in source.lines():
         if _BEGIN in line:
             if report is not None and report.values:
                 yield _result(report)
             report = _Report()
         elif report is not None:
-            _line(report, line)
+            try:
+                _line(report, line)
+            except ValueError:
+                source.unread.line(at, line)
     if report is not None and report.values:
         yield _result(report)
 

@@ -243,6 +243,21 @@ def test_a_wait_in_an_awr_report_that_rounds_to_0_is_no_latency_of_0(
     )
 
 
+@pytest.mark.parametrize(("name", "old"), [("awr.txt", "119,749.6"), ("awr_info.txt", "71553")])
+def test_a_number_too_large_for_slob_is_one_line_that_is_not_read(
+    tmp_path: Path, name: str, old: str
+) -> None:
+    """The other values of the file are imported, and the line is named."""
+    text = (FILES / "slob" / name).read_text()
+    assert text.count(old) == 1
+    path = tmp_path / name
+    path.write_text(text.replace(old, "9" * 20))
+    sheaf = read("slob", path)
+
+    assert sheaf.runs
+    assert ["9" * 20 in sentence for sentence in sheaf.unread] == [True]
+
+
 def test_progress_of_dd_is_no_copy() -> None:
     """Of status=progress only the last line counts, and as many bytes are repeats."""
     (run,) = read("dd", FILES / "dd" / "gnu.txt").runs
