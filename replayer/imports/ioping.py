@@ -40,6 +40,8 @@ _COMPLETED = re.compile(
 _SPREAD = re.compile(r"min/avg/max/mdev = (?P<values>[\d. a-z/]{1,120})")
 _OTHER = re.compile(r"generated .{1,200} requests in |\^C|ioping |.{1,40} requests (?:failed|too )")
 _RAW = re.compile(r"\d{1,18}(?: \d{1,18}){7,9}")
+_BETWEEN = 1e-3**0.5
+"""The middle, as a ratio, between a time in its own unit and one that is 1000 times too short."""
 _ROUNDS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -146,11 +148,11 @@ def _raw(line: str) -> _Statistics:
     """Return the statistics of a line of numbers only, as ioping -p writes it.
 
     The line has count, time, IOPS, bytes/s, min, mean, max, deviation, and maybe totals.  Times are
-    in nanoseconds since ioping 1.0, and in microseconds before.  A comparison of the time with
-    count / IOPS shows the unit.
+    in nanoseconds since ioping 1.0, and in microseconds before: the unit is that in which the time
+    is nearer, as a ratio, to count / IOPS.  IOPS are rounded, maybe to 0.
     """
     count, time, iops, speed, *times = map(number, line.split())
-    unit = 1e-9 if not iops or abs(time * 1e-9 * iops - count) <= 0.05 * count + 1 else 1e-6
+    unit = 1e-9 if time * 1e-9 * max(iops, 1) > _BETWEEN * count else 1e-6
     statistics = _Statistics(elapsed=time * unit)
     names = ("min", "avg", "max", "mdev")
     statistics.sums(iops, speed, {n: v * unit for n, v in zip(names, times, strict=False)})

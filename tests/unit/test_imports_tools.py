@@ -258,6 +258,28 @@ def test_a_number_too_large_for_slob_is_one_line_that_is_not_read(
     assert ["9" * 20 in sentence for sentence in sheaf.unread] == [True]
 
 
+@pytest.mark.parametrize(
+    ("line", "average"),
+    [
+        ("1 250 4000 16384000 250 250 250 0", 250e-6),
+        ("1 250000 4000 16384000 250000 250000 250000 0 1 250000", 250e-6),
+        ("3 177973 16856 69044181 57254 59324 61952 1958 4 296850", 59324e-9),
+        ("2 3000000 0 2730 1000000 1500000 2000000 500000", 1.5),
+        ("2 3000000000 0 2730 1000000000 1500000000 2000000000 500000000 2 3000000000", 1.5),
+        ("0 0 0 0 0 0 0 0 1 90624", 0),
+    ],
+)
+def test_the_unit_of_a_raw_line_of_ioping_is_known_of_any_number_of_requests(
+    tmp_path: Path, line: str, average: float
+) -> None:
+    """Microseconds before 1.0 and nanoseconds since then, also of one request and of slow ones."""
+    path = tmp_path / "raw"
+    path.write_text(f"{line}\n")
+    (run,) = read("ioping", path).runs
+
+    assert values(run.steps[0])["ioping.latency.avg"] == pytest.approx(average)
+
+
 def test_progress_of_dd_is_no_copy() -> None:
     """Of status=progress only the last line counts, and as many bytes are repeats."""
     (run,) = read("dd", FILES / "dd" / "gnu.txt").runs
