@@ -48,10 +48,10 @@ _PROGRESS = re.compile(
     r"lat (?P<lat>\d{1,15}(?:\.\d{1,9})?|NaN|-nan) ms(?: stddev (?P<dev>\S{1,20}))?.{0,200}"
 )
 _OTHER = re.compile(
-    r"pgbench \(|starting vacuum|vacuuming|SQL script \d|- (?:weight|latency|\d{1,15} trans)"
-    r"|rate limit schedule lag"
-    r"|maximum number of tries|number of transactions (?:retried|above|skipped)"
-    r"|total number of retries|statement latencies"
+    r"pgbench \(|starting vacuum|vacuuming|SQL script \d"
+    r"|- (?:weight|latency|\d{1,15} trans|number of|total number|statement latencies)"
+    r"|rate limit schedule lag|maximum number of tries|total number of retries|statement latencies"
+    r"|number of (?:transactions (?:retried|above|skipped)|(?:serialization|deadlock) failures)"
     r"|\d{1,9}\.\d{3}\s{1,20}\S|(?:dropping|creating|generating|done in|set primary)"
 )
 _LOG = re.compile(

@@ -99,6 +99,7 @@ def read(tool: str, path: Path, label: str = "") -> ImportResult:
             "pgbench/report.txt",
             [{"pgbench.tps": 891.373681, "pgbench.latency.mean": 0.00449, "pgbench.failed": 0}],
         ),
+        ("pgbench/scripts.txt", [{"pgbench.tps": 268.205445, "pgbench.failed": 0}]),
         ("pgbench/old.txt", [{"pgbench.tps": 1000.25, "pgbench.tps_with_connecting": 999.5}]),
         (
             "pgbench/pgbench_log.1",
