@@ -39,9 +39,11 @@ _OTHER = re.compile(
     r"Command ?line:|These options|-\S|This maps to this test:|\d{1,9} files? found"
     r"|.{0,20}Latency Histogram @"
     r"|Latency:|\d{1,12} - \d{1,12}\s{1,20}us:|Calibration will|Using a large|Setting ftype"
-    r"|[\w.-]{1,100}$",
+    r"|[\w.-]{1,100}$"
+    r"|Contains the |Each value |.{0,200}\bin (?:micro|milli)seconds\b",
     re.IGNORECASE,
 )
+_UNIT = re.compile(r"\bin (?P<unit>micro|milli)seconds\b", re.IGNORECASE)
 _MATRIX = re.compile(r"\"?Large/Small\"?\s{0,5},(?P<columns>.{1,4000})", re.IGNORECASE)
 
 
@@ -143,7 +145,8 @@ def _matrix(source: ImportSource, rows: Sequence[Sequence[str]]) -> StepResult:
     """Return the step of one CSV file, whose cells are `rows`; it measures the file's best value.
 
     The file is a matrix: a column for each number of small outstanding I/Os, a row for each number
-    of large ones.  The end of its name shows the metric: IOPS, throughput or latency.
+    of large ones.  The end of its name shows the metric: IOPS, throughput or latency.  Raises
+    Impossible for latencies without the header lines, which have their unit.
     """
     kind = next((k for k in ("iops", "mbps", "lat") if f"{k}.csv" in source.name.lower()), "")
     if not kind:
@@ -162,8 +165,10 @@ def _matrix(source: ImportSource, rows: Sequence[Sequence[str]]) -> StepResult:
     metric, unit, factor, better = {
         "iops": ("max_small_iops", "IOPS", 1.0, Better.MORE),
         "mbps": ("max_large_throughput", "bytes/s", float(_MIB), Better.MORE),
-        "lat": ("min_small_latency", "s", 1e-6, Better.LESS),
+        "lat": ("min_small_latency", "s", 1.0, Better.LESS),
     }.get(kind, ("max", "", 1.0, Better.NEITHER))
+    if kind == "lat":
+        factor = _latency_unit(source)
     known = [pair for pair in best if pair[0]]
     choose = min if better is Better.LESS else max
     value, where = choose(known) if known else (0.0, "")
@@ -174,3 +179,15 @@ def _matrix(source: ImportSource, rows: Sequence[Sequence[str]]) -> StepResult:
         facts={"at": where},
         tables={kind or "matrix": [{"at": at, "value": value} for value, at in best[:10_000]]},
     )
+
+
+def _latency_unit(source: ImportSource) -> float:
+    """Return the seconds of one unit in a CSV file of latencies, from its header lines."""
+    unit = _UNIT.search(source.head)
+    if unit is None:
+        raise Impossible(
+            f"{source.name} has no header line with the unit of its latencies, which are "
+            f"milliseconds up to ORION 11.1 and microseconds later: give the file as ORION wrote "
+            f"it, or its summary.txt"
+        )
+    return 1e-6 if unit["unit"].lower() == "micro" else 1e-3

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from replayer import registry
+from replayer.errors import Impossible
 from replayer.imports import ImportResult
 from replayer.results import imported
 from tests.command import Replayer
@@ -279,6 +280,32 @@ def test_the_unit_of_a_raw_line_of_ioping_is_known_of_any_number_of_requests(
     (run,) = read("ioping", path).runs
 
     assert values(run.steps[0])["ioping.latency.avg"] == pytest.approx(average)
+
+
+HEADER = (
+    "Contains the average latency sustained by small I/Os in {}.\nEach value corresponds to a\n"
+)
+
+
+@pytest.mark.parametrize(("unit", "latency"), [("microseconds", 410e-6), ("milliseconds", 0.41)])
+def test_latencies_of_orion_have_the_unit_of_their_header(
+    tmp_path: Path, unit: str, latency: float
+) -> None:
+    """It changed after 11.1."""
+    path = tmp_path / "test_lat.csv"
+    path.write_text(HEADER.format(unit) + "Large/Small, 1, 2\n0, 410, 520\n")
+    sheaf = read("orion", path)
+
+    assert values(sheaf.runs[0].steps[0]) == {"orion.min_small_latency": pytest.approx(latency)}
+    assert sheaf.unread == ()
+
+
+def test_latencies_of_orion_without_a_unit_are_refused(tmp_path: Path) -> None:
+    """They may be milliseconds or microseconds: the sentence has both."""
+    path = tmp_path / "test_lat.csv"
+    path.write_text("Large/Small, 1, 2\n0, 410, 520\n")
+    with pytest.raises(Impossible, match=r"milliseconds up to .* microseconds later: give"):
+        read("orion", path)
 
 
 def test_progress_of_dd_is_no_copy() -> None:
