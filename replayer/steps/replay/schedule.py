@@ -23,10 +23,9 @@ from replayer.engines import wires
 from replayer.steps.replay.commit_order import client_number
 from replayer.steps.replay.copy_files import NONE
 from replayer.steps.replay.planned_order import PlannedOrder
-from replayer.steps.replay.read_only import ReadOnlyTest
 from replayer.steps.replay.record_encoder import RecordEncoder
 from replayer.steps.replay.row_keys import RowKeys
-from replayer.steps.replay.server_wide import SystemSessions, acts_beyond_database
+from replayer.steps.replay.send_test import SendTest
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.spool import Spool
 from replayer.steps.replay.uncertain_order import UncertainOrder
@@ -53,13 +52,6 @@ _NO_NAME = "one that the log does not name"
 _ONLY_BEGINS = re.compile(
     r"\s*(?:begin|start\s+transaction)\b(?![^;]*\bsnapshot\b)[^;]*;?\s*", re.IGNORECASE
 )
-_ENCODING = re.compile(
-    r"(?:\s*set\s+(?:(?:session|local)\s+)?(?:client_encoding\b|names\b)[^;]*(?:;|\Z))+\s*",
-    re.IGNORECASE,
-)
-"""Statements of PostgreSQL that only set the encoding of the client's texts."""
-_MOST_PARAMETERS = 0xFFFF
-"""Most parameters of a statement, whose number has two bytes in each protocol."""
 
 
 @dataclass(frozen=True)
@@ -183,14 +175,13 @@ class Planner:
         self._described: dict[int, LoggedSession] = {}
         self._wire = wire
         self._encoder = RecordEncoder(spec, wire, span_ns)
-        self._reading = ReadOnlyTest(wire.LANGUAGE) if spec.read_only else None
+        self._sending = SendTest(wire.LANGUAGE, read_only=spec.read_only)
         with contextlib.ExitStack() as made:
             self._processes = [_Process(_spool(made, folder)) for _ in range(processes)]
             self._close = made.pop_all().close
         self.feeds: tuple[Descriptor, ...] = ()
         """Files with data for COPY FROM STDIN."""
         self._held = 0
-        self._system = SystemSessions(wire.LANGUAGE)
         self._sessions: dict[int, _Session | None] = {}
         self._left_out: Counter[str] = Counter()
         self._databases: Counter[str] = Counter()
@@ -227,7 +218,7 @@ class Planner:
             if statement is not None:
                 self._left_out["before from or after until"] += 1
             return
-        if reason := _why_not_sent(action, statement, self._reading, self._system):
+        if reason := self._sending.refusal(action, statement):
             self._left_out[reason] += 1
             return
         session = self._session(action, since)
@@ -250,7 +241,7 @@ class Planner:
             if ends:
                 self._write(session)
         if ends:
-            self._system.end(action.session)
+            self._sending.end(action.session)
             self._of_others.pop(action.session, None)
             del self._sessions[action.session]
 
@@ -404,30 +395,6 @@ class Planner:
         more = len(self._others) - _MOST_NAMED
         named += [f"{more:,} more databases"] if more > 0 else []
         return {f"they are of another database ({', '.join(named)})": self._others.total()}
-
-
-def _why_not_sent(
-    action: Action,
-    statement: LoggedStatement | None,
-    reading: ReadOnlyTest | None,
-    system: SystemSessions,
-) -> str:
-    """Return why a replay does not send an action, whatever was chosen; "" if it is sent.
-
-    `reading` is the test of a replay that only reads, else None.  `system` follows the sessions.
-    """
-    if statement and reading and not reading.only(statement.text):
-        return "it may write"
-    if statement and (
-        acts_beyond_database(statement.text, system.dialect)
-        or system.change(action.session, statement.text)
-    ):
-        return "it acts on the server, on other sessions or other databases"
-    if statement and system.dialect == "postgres" and _ENCODING.fullmatch(statement.text):
-        return "it sets the encoding of the texts, and the log has all in that of the database"
-    if len(action.parameters or ()) > _MOST_PARAMETERS:
-        return "it has more parameters than a server takes"
-    return ""
 
 
 def processes_for(speed: float, per_second: float, sessions: int) -> int:

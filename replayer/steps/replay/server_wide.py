@@ -115,8 +115,8 @@ class SystemSessions:
     """
 
     def __init__(self, dialect: str) -> None:
-        self.dialect = dialect
-        """The SQL of the sessions: "postgres" or "mysql"; only the latter has such databases."""
+        """Begin; only sessions of the `dialect` "mysql" can be in such a database."""
+        self._dialect = dialect
         self._inside: set[int] = set()
 
     def change(self, session: int, text: str) -> bool:
@@ -126,7 +126,7 @@ class SystemSessions:
         """
         inside = session in self._inside
         low = text.lower()
-        if self.dialect != "mysql" or (not inside and "use" not in low):
+        if self._dialect != "mysql" or (not inside and "use" not in low):
             return False
         for part in fingerprint.cheap_form(low, "mysql").split(";"):
             if used := _USE.match(part):
