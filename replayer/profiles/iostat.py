@@ -131,10 +131,7 @@ class _Reader:
         )
 
     def _notes(self, names: Sequence[str], chosen: Sequence[str]) -> list[str]:
-        notes = []
-        if len(names) > len(chosen):
-            some = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
-            notes.append(f"taken of the devices {some}: {', '.join(chosen[:20])}")
+        notes = sysstat.note_of_disks(names, chosen)
         if names and "read_iops" not in self._rows.values:
             notes.append(_NO_X)
         return notes if self._cores else [*notes, _NO_CORES]

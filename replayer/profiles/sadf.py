@@ -138,7 +138,9 @@ class _Reader:
         `zoned` is True if all times have a zone, so that none goes back when summer time ends.
         """
         self._use_memory()
-        notes = [] if "read_iops" in self.rows.values else [_NO_IO]
+        notes = sysstat.note_of_disks(self.seen, self.chosen)
+        if "read_iops" not in self.rows.values:
+            notes.append(_NO_IO)
         if "read_iops" in self.rows.values and len(self.seen) > len(self.chosen):
             notes.append(
                 "reads and writes a second are those of all devices: sar counts them together"

@@ -22,9 +22,19 @@ _PAIR = re.compile(r'"(nodename|release|number-of-cpus|date|file-date|timezone)"
                    r'\s{0,9}("[^"\n]{0,200}"|\d{1,9})')  # fmt: skip
 _RESTART = re.compile(r'"boot"\s{0,9}:\s{0,9}(\{[^{}]{0,300}\})')
 _DECODER = json.JSONDecoder()
-_NOT_DISKS = re.compile(r"(loop|ram|zram|sr|fd|nbd)\d")
-_STACKED = re.compile(r"(dm-|md|drbd|bcache|zd)\d|.+-.+")
+# sar of sysstat before 12.4 writes devMAJOR-MINOR, with the numbers of Linux's devices.txt.
+_NOT_DISKS = re.compile(r"(loop|ram|zram|sr|fd|nbd)\d|dev(1|2|7|11|43)-\d+$")
+_STACKED = re.compile(r"(dm-|md|drbd|bcache|zd)\d|dev(9|147)-\d+$|(?!dev\d+-\d+$).+-.+")
+_DISK = re.compile(
+    r"(sd|hd|vd|xvd|dasd|rssd|fio)[a-z]{1,3}\d*|(nvme\d+n|mmcblk|pmem|rbd)\d+(p\d+)?"
+    r"|(cciss|ida)[/!]c\d+d\d+(p\d+)?|dev\d+-\d+"
+)
+"""Names that the kernel gives to disks; a multipath device or a volume may have any other name."""
+_DYNAMIC = re.compile(r"dev(23[4-9]|24\d|25[0-4])-\d+")
+"""Majors that Linux deals out at boot, to virtio's disks as well as to volumes."""
 _PART = re.compile(r"(.*?)(p?)(\d+)$")
+_NUMBERED = re.compile(r"(dev(?:8|6[5-9]|7[01]|12[89]|13[0-5]|202)-)(\d{1,7})")
+"""Disks of SCSI and Xen: of 16 minors each, the first is the disk, the others are partitions."""
 
 
 class Orders(NamedTuple):
@@ -173,8 +183,9 @@ def disks(names: Sequence[str], wanted: Sequence[str], file: str) -> list[str]:
     """Return the devices whose values are added up: those in `wanted`, else all disks of `names`.
 
     Each request must be counted once.  A partition's requests are counted at its disk, too, and
-    those of a volume, a RAID or a loop device at the disks below.  So these devices are left out.
-    Raises NotFound, with `file` as the file's name, for a wanted device that is not in `names`.
+    those of a volume, a RAID, a multipath or a loop device at the disks below.  So these devices
+    are left out.  Raises NotFound, with `file` as the file's name, for a wanted device that is not
+    in `names`, and Impossible if numbers instead of names do not show which devices are disks.
     """
     for name in wanted:
         if name not in names:
@@ -182,11 +193,29 @@ def disks(names: Sequence[str], wanted: Sequence[str], file: str) -> list[str]:
     if wanted:
         return list(dict.fromkeys(wanted))
     own = [name for name in names if not _NOT_DISKS.match(name)]
-    real = [name for name in own if not _STACKED.match(name)] or own
+    plain = [name for name in own if not _STACKED.match(name)]
+    real = [name for name in plain if _DISK.fullmatch(name)] or plain or own
+    if len({(match := _DYNAMIC.fullmatch(name)) and match[1] for name in real}) > 1:
+        raise Impossible(
+            f"{file} does not show which of {words(', '.join(real[:20]))} are disks, and which are "
+            f"volumes on top of them: name the disks with --device (`lsblk` prints these numbers "
+            f"as MAJ:MIN)"
+        )
     return [name for name in real if not _is_part(name, real)]
 
 
+def note_of_disks(names: Sequence[str], chosen: Sequence[str]) -> list[str]:
+    """Return a note that names the devices that were added up, [] if they are all of `names`."""
+    if len(names) <= len(chosen):
+        return []
+    some = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
+    return [f"taken of the devices {some}: {', '.join(chosen[:20])}"]
+
+
 def _is_part(name: str, names: Sequence[str]) -> bool:
+    if numbered := _NUMBERED.fullmatch(name):
+        minor = int(numbered[2])
+        return minor % 16 > 0 and f"{numbered[1]}{minor - minor % 16}" in names
     match = _PART.match(name)
     # nvme0n1p1 is a partition of nvme0n1, and sda1 one of sda.
     return match is not None and match[1] != name and match[1] in names

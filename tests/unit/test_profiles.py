@@ -1,11 +1,13 @@
 """profiles of other tools: their numbers in our units, gaps where nothing is known."""
 
 import cProfile
+import json
 import random
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -206,6 +208,74 @@ def test_partitions_volumes_and_loops_are_counted_once(tmp_path: Path) -> None:
     assert read("iostat", path, ["dm-0"])[0].columns["read_iops"].tolist() == [10.0]
     with pytest.raises(NotFound, match="no device 'sdb' - did you mean"):
         read("iostat", path, ["sdb"])
+
+
+def test_a_multipath_device_is_counted_at_its_paths(tmp_path: Path) -> None:
+    """`iostat -N` writes a name that an administrator chose, which the kernel gives to no disk."""
+    devices = "\n".join(f"{name}  10.00 8.00 1.00 1.00" for name in ("sda", "sdb", "mpatha", "ora"))
+    stamps = ["11/21/2026 10:00:10", "11/21/2026 10:00:11"]
+    made, _ = read("iostat", written(tmp_path, iostat(stamps, devices=devices)))
+
+    assert made.columns["read_iops"].tolist() == [20.0]
+    assert "taken of the devices sda, sdb, mpatha, ora: sda, sdb" in made.notes
+
+
+def sadf(
+    tmp_path: Path,
+    disks: Sequence[Mapping[str, float] | None],
+    devices: Sequence[str] = (),
+    network: Mapping[str, float] | None = None,
+) -> ResourceProfile:
+    """Return the profile of sar's intervals of a second, whose disks read so many kB in it.
+
+    `network` are the kB a second of each interface in both directions.  None among `disks` is an
+    interval in which sar did not record disks.
+    """
+    intervals: list[dict[str, Any]] = []
+    for second, rates in enumerate(disks):
+        stamp = {"date": "2026-11-21", "time": f"10:00:{second:02}", "utc": 1, "interval": 1}
+        intervals.append({"timestamp": stamp})
+        if rates is not None:
+            intervals[-1]["disk"] = [
+                {"disk-device": name, "rkB": kb, "wkB": 0.0, "aqu-sz": 1.0}
+                for name, kb in rates.items()
+            ]
+        if network is not None:
+            ports = [{"iface": name, "rxkB": kb, "txkB": kb} for name, kb in network.items()]
+            intervals[-1]["network"] = {"net-dev": ports}
+    host = {"nodename": "db1", "number-of-cpus": 2, "file-date": "2026-11-21"}
+    text = json.dumps({"sysstat": {"hosts": [{**host, "statistics": intervals}]}})
+    return read("sadf", written(tmp_path, text), devices)[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "taken"),
+    [
+        (["dev8-0", "dev8-16", "dev9-0", "dev7-1", "dev11-0"], "dev8-0+dev8-16"),
+        (["dev8-0", "dev8-1", "dev8-16"], "dev8-0+dev8-16"),
+        (["dev202-1"], "dev202-1"),
+        (["dev252-0", "dev252-16", "dev9-127"], "dev252-0+dev252-16"),
+    ],
+)
+def test_disks_that_sar_names_by_numbers_are_counted_once(
+    names: Sequence[str], taken: str, tmp_path: Path
+) -> None:
+    """A RAID (major 9), a loop device (7) and a partition are not added to the disks."""
+    made = sadf(tmp_path, [dict.fromkeys(names, 1000.0)] * 2)
+
+    assert made.source.device == taken
+    assert made.columns["read_mbps"][0] == pytest.approx(1.024 * len(taken.split("+")))
+    assert len(names) == len(taken.split("+")) or any(names[-1] in note for note in made.notes)
+
+
+@pytest.mark.parametrize("names", [["dev8-0", "dev253-0"], ["dev252-0", "dev253-0"]])
+def test_numbers_that_may_be_volumes_are_refused(names: Sequence[str], tmp_path: Path) -> None:
+    """253 is the major of virtio's disks on one machine, and of volumes on another."""
+    with pytest.raises(Impossible, match=r"dev253-0 are disks, .*: name the disks with --device"):
+        sadf(tmp_path, [dict.fromkeys(names, 1000.0)] * 2)
+    made = sadf(tmp_path, [dict.fromkeys(names, 1000.0)] * 2, names[:1])
+
+    assert made.columns["read_mbps"].tolist() == pytest.approx([1.024, 1.024])
 
 
 def test_sars_activities_are_one_profile() -> None:
