@@ -131,7 +131,7 @@ class _Reader:
         )
 
     def _notes(self, names: Sequence[str], chosen: Sequence[str]) -> list[str]:
-        notes = sysstat.note_of_disks(names, chosen)
+        notes = sysstat.note_of_choice("devices", names, chosen)
         if names and "read_iops" not in self._rows.values:
             notes.append(_NO_X)
         return notes if self._cores else [*notes, _NO_CORES]

@@ -20,7 +20,13 @@ _CPU: Mapping[str, tuple[str, ...]] = {
     "cpu_iowait": ("iowait",),
     "cpu_steal": ("steal",),
 }
-_NOT_NETWORK = re.compile(r"(lo|ifb\d.*|veth.*|docker\d.*|br-.*|virbr.*|tap.*)$")
+_PORT = re.compile(r"(eth\d|en[opsxP]|em\d|p\d+p\d|ib\d|ibp|wl|ww)\w*")
+"""Names that Linux gives to the ports of a machine; a VLAN on one has a dot in its name."""
+_BOND = re.compile(r"(bond|team)\d+")
+_VIRTUAL = re.compile(
+    r"(lo|ifb\d.*|veth.*|docker\d.*|br-.*|br\d.*|\w*br\d+|tap.*|tun.*|wg.*|vnet\d.*|dummy.*"
+    r"|.*\.\d+)$"
+)
 _NO_IO = "reads and writes a second are not known: `sadf -j -- -A` has them, or sar's -b"
 
 
@@ -62,6 +68,7 @@ class _Reader:
         self.names: set[str] = set()
         self.seen: list[str] = []
         self.chosen: list[str] = []
+        self.interfaces: dict[str, None] = {}
         self.memory: list[float] = []
 
     def machine(self, about: Mapping[str, Any]) -> None:
@@ -85,7 +92,7 @@ class _Reader:
             **self._memory(keys.get("memory", {})),
             **_io(keys.get("io", {})),
             **self._disks(keys.get("disk", [])),
-            **_network(keys.get("network", {}).get("net-dev", [])),
+            **self._network(keys.get("network", {}).get("net-dev", [])),
         }
         values = {name: value for name, value in values.items() if value >= 0}
         self.rows.add(seconds, values, number(stamp.get("interval", "nan") or "nan"))
@@ -132,13 +139,29 @@ class _Reader:
             values["queue_depth"] = sum(number(one[queue]) for one in chosen)
         return values
 
+    def _network(self, devices: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        named = {words(one.get("iface", "lo")): one for one in devices}
+        self.interfaces |= dict.fromkeys(name for name in named if name != "lo")
+        real = [named[name] for name in _interfaces(list(named))]
+        if not real:
+            return {}
+        return {
+            column: sum(number(one[name]) for one in real) * KIB / 1e6
+            for column, name in (("net_in_mbps", "rxkB"), ("net_out_mbps", "txkB"))
+            if all(name in one for one in real)
+        }
+
     def profile(self, *, zoned: bool) -> ResourceProfile:
         """Return the profile of all statistics that were added.
 
         `zoned` is True if all times have a zone, so that none goes back when summer time ends.
         """
         self._use_memory()
-        notes = sysstat.note_of_disks(self.seen, self.chosen)
+        interfaces = list(self.interfaces)
+        notes = [
+            *sysstat.note_of_choice("devices", self.seen, self.chosen),
+            *sysstat.note_of_choice("interfaces", interfaces, _interfaces(interfaces)),
+        ]
         if "read_iops" not in self.rows.values:
             notes.append(_NO_IO)
         if "read_iops" in self.rows.values and len(self.seen) > len(self.chosen):
@@ -197,12 +220,12 @@ def _io(keys: Mapping[str, Any]) -> dict[str, float]:
     return values
 
 
-def _network(devices: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    real = [one for one in devices if not _NOT_NETWORK.match(str(one.get("iface", "lo")))]
-    if not real:
-        return {}
-    return {
-        column: sum(number(one[name]) for one in real) * KIB / 1e6
-        for column, name in (("net_in_mbps", "rxkB"), ("net_out_mbps", "txkB"))
-        if all(name in one for one in real)
-    }
+def _interfaces(names: Sequence[str]) -> list[str]:
+    """Return the interfaces that are added up, so that each byte is counted once.
+
+    What a bond, a VLAN, a bridge or a tunnel carries is counted at the ports below it, too.
+    """
+    for names_of in (_PORT, _BOND):
+        if real := [name for name in names if names_of.fullmatch(name)]:
+            return real
+    return [name for name in names if not _VIRTUAL.match(name)]

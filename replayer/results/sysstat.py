@@ -204,12 +204,12 @@ def disks(names: Sequence[str], wanted: Sequence[str], file: str) -> list[str]:
     return [name for name in real if not _is_part(name, real)]
 
 
-def note_of_disks(names: Sequence[str], chosen: Sequence[str]) -> list[str]:
-    """Return a note that names the devices that were added up, [] if they are all of `names`."""
+def note_of_choice(kind: str, names: Sequence[str], chosen: Sequence[str]) -> list[str]:
+    """Return a note that names what was added up of `names`, [] if it was all of them."""
     if len(names) <= len(chosen):
         return []
     some = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
-    return [f"taken of the devices {some}: {', '.join(chosen[:20])}"]
+    return [f"taken of the {kind} {some}: {', '.join(chosen[:20]) or 'none'}"]
 
 
 def _is_part(name: str, names: Sequence[str]) -> bool:

@@ -278,6 +278,26 @@ def test_numbers_that_may_be_volumes_are_refused(names: Sequence[str], tmp_path:
     assert made.columns["read_mbps"].tolist() == pytest.approx([1.024, 1.024])
 
 
+@pytest.mark.parametrize(
+    ("names", "taken"),
+    [
+        (["lo", "eth0", "eth1", "bond0", "bond0.100", "br0", "tun0", "wg0"], "eth0, eth1"),
+        (["lo", "ens3f0np0", "eno1", "team0", "vnet0", "virbr0", "eno1.7"], "ens3f0np0, eno1"),
+        (["bond0", "bond0.100", "br0"], "bond0"),
+        (["lan", "tap0"], "lan"),
+    ],
+)
+def test_a_byte_of_the_network_is_counted_once(
+    names: Sequence[str], taken: str, tmp_path: Path
+) -> None:
+    """What a bond, a VLAN, a bridge or a tunnel carries is counted at the ports below it, too."""
+    made = sadf(tmp_path, [None] * 2, network=dict.fromkeys(names, 1000.0))
+    others = ", ".join(name for name in names if name != "lo")
+
+    assert made.columns["net_in_mbps"][0] == pytest.approx(1.024 * len(taken.split(", ")))
+    assert f"taken of the interfaces {others}: {taken}" in made.notes
+
+
 def test_sars_activities_are_one_profile() -> None:
     """CPU, memory, devices and network of one recording, and a start of the machine as a gap."""
     made, unread = read("sadf", FILES / "sadf" / "several.json")
