@@ -38,6 +38,8 @@ _FIRST = (
 _ONLY = "there is one report only: unless iostat was given -y, it is the mean since the boot"
 _NO_TIME = "without -t iostat does not say how long its intervals are: there are means, no series"
 _MOST_DEVICES = 500
+_REQUESTS = {"r_await": ("r/s",), "w_await": ("w/s",), "await": ("r/s", "w/s", "tps")}
+"""A wait -> the columns whose requests waited for it; -s has tps in place of r/s and w/s."""
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
@@ -99,13 +101,21 @@ def _series(kept: Sequence[Report], devices: Sequence[str], ends: Sequence[float
 def _measurements(kept: Sequence[Report], device: str) -> Iterator[Measurement]:
     """Yield the mean of each known column of a device, over the reports that have the column.
 
-    A metric is in 1/s, bytes/s, s or % according to its column; the queue's length has no unit.
+    The mean of a wait is over the requests, and is left out if there were none.  A metric is in
+    1/s, bytes/s, s or % according to its column; the queue's length has no unit.
     """
     rows = [report.devices[device] for report in kept if device in report.devices]
     for name in dict.fromkeys(name for row in rows for name in row):
         if name in iostat.COLUMNS:
             column = iostat.COLUMNS[name]
-            value = fmean(row[name] for row in rows if name in row) * column.factor
+            known = [row for row in rows if name in row]
+            requests = _REQUESTS.get(name, ())
+            weights = [sum(row.get(one, 0.0) for one in requests) for row in known]
+            if requests and not any(weights):
+                continue
+            value = (
+                fmean((row[name] for row in known), weights if requests else None) * column.factor
+            )
             yield measured(f"iostat.{device}.{column.quantity}", value, *METRICS[column.quantity])
 
 

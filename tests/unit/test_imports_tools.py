@@ -38,7 +38,7 @@ def read(tool: str, path: Path, label: str = "") -> ImportResult:
                 {
                     "iostat.sda.reads": 2000,
                     "iostat.sda.read_throughput": 16000 * 1024,
-                    "iostat.sda.read_wait": 0.001,
+                    "iostat.sda.read_wait": 0.00125,  # 1000 of 0.5 ms, 3000 of 1.5 ms
                     "iostat.sda.queue": 2.505,
                     "iostat.sda.utilisation": 70,
                     "iostat.cpu.iowait": 20,
@@ -327,6 +327,38 @@ def test_iostats_first_report_is_passed_over_and_stamps_make_a_series() -> None:
     assert run.host["kernel.release"] == "5.4.17-2136.el7uek.x86_64"
     assert without.steps[0].series is None
     assert any("without -t" in note for note in without.steps[0].notes)
+
+
+IOSTAT_COLUMNS = {"x": "r/s w/s r_await w_await", "old": "r/s w/s await", "s": "tps await"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "busy", "quiet", "expected"),
+    [
+        ("x", "1000 10 2.00 4.00", "0 0 0.00 0.00", {"read_wait": 0.002, "write_wait": 0.004}),
+        ("x", "30 0 1.00 0.00", "10 0 5.00 0.00", {"read_wait": 0.002, "write_wait": None}),
+        ("old", "25 5 1.00", "4 6 5.00", {"wait": 0.002}),
+        ("s", "30 1.00", "10 5.00", {"wait": 0.002}),
+        ("s", "0 0.00", "0 0.00", {"wait": None}),
+    ],
+)
+def test_a_wait_of_iostat_is_the_mean_of_its_requests(
+    columns: str, busy: str, quiet: str, expected: dict[str, float | None], tmp_path: Path
+) -> None:
+    """An interval without a request has no wait, and one with more of them counts more."""
+    reports = ["1 1 1 1"[: len(busy.split()) * 2 - 1], busy, quiet]
+    path = tmp_path / "iostat"
+    path.write_text(
+        "Linux 6.1.0 (db1) \t11/20/2026 \t_x86_64_\t(8 CPU)\n\n"
+        + "".join(
+            f"Device {IOSTAT_COLUMNS[columns]} %util\nsda {report} 1\n\n" for report in reports
+        )
+    )
+    (run,) = read("iostat", path).runs
+    found = values(run.steps[0])
+
+    for quantity, value in expected.items():
+        assert found.get(f"iostat.sda.{quantity}") == (value and pytest.approx(value))
 
 
 def test_machines_of_one_file_are_runs_of_their_own(tmp_path: Path) -> None:
