@@ -38,8 +38,9 @@ _FIRST = (
 _ONLY = "there is one report only: unless iostat was given -y, it is the mean since the boot"
 _NO_TIME = "without -t iostat does not say how long its intervals are: there are means, no series"
 _MOST_DEVICES = 500
-_REQUESTS = {"r_await": ("r/s",), "w_await": ("w/s",), "await": ("r/s", "w/s", "tps")}
-"""A wait -> the columns whose requests waited for it; -s has tps in place of r/s and w/s."""
+_OMITTED = (
+    "reports omit devices, as with -z: there an omitted device was idle, its load counts as 0"
+)
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
@@ -71,8 +72,11 @@ def _step(source: ImportSource, group: Sequence[Report]) -> StepResult:
             f"{len(devices)} devices worked: those after {_MOST_DEVICES} are left out"
         )
         devices = devices[:_MOST_DEVICES]
-    watched = _series(kept, devices, ends) if len(group) > 1 and ends and ends[-1] else None
-    notes = [_FIRST if len(group) > 1 else _ONLY]
+    idle = iostat.omit_idle(group)
+    watched = (
+        _series(kept, devices, ends, idle=idle) if len(group) > 1 and ends and ends[-1] else None
+    )
+    notes = [_FIRST if len(group) > 1 else _ONLY, *[_OMITTED] * idle]
     if watched is None and len(group) > 1:
         notes.append(_NO_TIME)
     return imported.step(
@@ -80,7 +84,7 @@ def _step(source: ImportSource, group: Sequence[Report]) -> StepResult:
         "iostat",
         elapsed=ends[-1] if watched else 0.0,
         measurements=[
-            *(m for device in devices for m in _measurements(kept, device)),
+            *(m for device in devices for m in _measurements(kept, device, idle=idle)),
             *_processors(kept),
         ],
         facts={"reports": len(kept)},
@@ -89,8 +93,10 @@ def _step(source: ImportSource, group: Sequence[Report]) -> StepResult:
     )
 
 
-def _series(kept: Sequence[Report], devices: Sequence[str], ends: Sequence[float]) -> Series:
-    columns = {**iostat.columns(kept, devices), **iostat.cpu(kept)}
+def _series(
+    kept: Sequence[Report], devices: Sequence[str], ends: Sequence[float], *, idle: bool
+) -> Series:
+    columns = {**iostat.columns(kept, devices, idle=idle), **iostat.cpu(kept)}
     return Series(
         started="",
         seconds=tuple(ends),
@@ -98,24 +104,26 @@ def _series(kept: Sequence[Report], devices: Sequence[str], ends: Sequence[float
     )
 
 
-def _measurements(kept: Sequence[Report], device: str) -> Iterator[Measurement]:
+def _measurements(kept: Sequence[Report], device: str, *, idle: bool) -> Iterator[Measurement]:
     """Yield the mean of each known column of a device, over the reports that have the column.
 
-    The mean of a wait is over the requests, and is left out if there were none.  A metric is in
-    1/s, bytes/s, s or % according to its column; the queue's length has no unit.
+    The mean of a wait is over the requests, and is left out if there were none.  If `idle`, the
+    other means are over the reports that omit the device, too.  A metric is in 1/s, bytes/s, s or %
+    according to its column; the queue's length has no unit.
     """
     rows = [report.devices[device] for report in kept if device in report.devices]
+    omitted = sum(iostat.is_omitted(report, device) for report in kept) if idle else 0
     for name in dict.fromkeys(name for row in rows for name in row):
         if name in iostat.COLUMNS:
             column = iostat.COLUMNS[name]
             known = [row for row in rows if name in row]
-            requests = _REQUESTS.get(name, ())
+            requests = iostat.REQUESTS.get(name, ())
             weights = [sum(row.get(one, 0.0) for one in requests) for row in known]
             if requests and not any(weights):
                 continue
-            value = (
-                fmean((row[name] for row in known), weights if requests else None) * column.factor
-            )
+            value = fmean((row[name] for row in known), weights if requests else None)
+            busy = 1.0 if requests else len(rows) / (len(rows) + omitted)
+            value *= busy * column.factor
             yield measured(f"iostat.{device}.{column.quantity}", value, *METRICS[column.quantity])
 
 

@@ -278,7 +278,8 @@ def _iostat(source: ImportSource) -> dict[str, list[float | None]]:
     reports = iostat.all_reports(beside)[1:]
     for sentence in beside.unread.all():
         source.unread.say(sentence)
-    return iostat.columns(reports, iostat.busy(reports))
+    idle = iostat.omit_idle(reports)
+    return iostat.columns(reports, iostat.busy(reports), idle=idle)
 
 
 def _vmstat(source: ImportSource) -> dict[str, list[float | None]]:

@@ -56,10 +56,8 @@ class _Reader:
     ) -> None:
         self.clock = clock
         self._file = file
-        self._wanted = devices
         self._rows = intervals.IntervalRows()
-        self._names: dict[str, None] = {}
-        self._chosen: dict[tuple[str, ...], list[str]] = {}
+        self._disks = sysstat.DiskRows(file.name, devices)
         self._machine: Mapping[str, object] | None = None
         self._machines: set[str] = set()
         self._cores: int | None = None
@@ -75,7 +73,9 @@ class _Reader:
             self.clock.date(report.date)
         self._machines.add(str(report.host.get("host.name", "")))
         first, self._machine = report.host is not self._machine, report.host
-        if not (report.cpu or report.devices):
+        if first:
+            self._disks.lists = sysstat.DeviceLists()
+        if not (report.cpu or report.listed):
             return
         try:
             seconds = self.clock.seconds(report.stamp)
@@ -84,24 +84,15 @@ class _Reader:
             return
         if first:
             self._began = seconds
+            self._disks.lists.add(report.devices)
             return
         span, self._began = seconds - self._began, math.nan
-        self._names |= dict.fromkeys(report.devices)
         self._cores = report.cores
-        chosen = self._devices(tuple(report.devices))
+        row = len(self._rows.ends)
+        chosen = self._disks.choose(list(report.devices), row) if report.listed else []
         known = _cpu(report.cpu, report.cores) | _device([report.devices[name] for name in chosen])
         values = {name: value for name, value in known.items() if not value < 0}
         self._rows.add(seconds, values, span if span > 0 else math.nan)
-
-    def _devices(self, names: tuple[str, ...]) -> list[str]:
-        """Return the devices of a report whose values are summed: the wanted ones or all disks."""
-        if names not in self._chosen:
-            self._chosen[names] = (
-                [name for name in names if name in self._wanted]
-                if self._wanted
-                else sysstat.disks(names, (), self._file.name)
-            )
-        return self._chosen[names]
 
     def profile(self) -> ResourceProfile:
         """Return the profile of all reports; raise Impossible if there is none."""
@@ -114,8 +105,10 @@ class _Reader:
             self._file.unread.say(
                 f"{self._undated:,} reports have no time of their own: they are left out"
             )
-        names = list(self._names)
-        chosen = sysstat.disks(names, self._wanted, name)
+        added = [column for column, _ in _ADDED.values()]
+        chosen, notes = self._disks.finish(self._rows, added)
+        if chosen and "read_iops" not in self._rows.values:
+            notes.append(_NO_X)
         return intervals.profile(
             self._file,
             self._rows,
@@ -127,14 +120,8 @@ class _Reader:
             },
             in_order=True,
             zoned=self.clock.zoned,
-            notes=self._notes(names, chosen),
+            notes=notes if self._cores else [*notes, _NO_CORES],
         )
-
-    def _notes(self, names: Sequence[str], chosen: Sequence[str]) -> list[str]:
-        notes = sysstat.note_of_choice("devices", names, chosen)
-        if names and "read_iops" not in self._rows.values:
-            notes.append(_NO_X)
-        return notes if self._cores else [*notes, _NO_CORES]
 
 
 def _why_none(undated: int, host: object) -> str:

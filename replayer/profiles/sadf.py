@@ -1,5 +1,6 @@
 """sadf: `sadf -j -- -u -r -b -d -n DEV`, or `-A`, for the days that sar has recorded."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,8 @@ _VIRTUAL = re.compile(
     r"(lo|ifb\d.*|veth.*|docker\d.*|br-.*|br\d.*|\w*br\d+|tap.*|tun.*|wg.*|vnet\d.*|dummy.*"
     r"|.*\.\d+)$"
 )
+_ADDED = ("read_mbps", "write_mbps", "queue_depth")
+"""Columns of a profile in which the values of the disks are added up."""
 _NO_IO = "reads and writes a second are not known: `sadf -j -- -A` has them, or sar's -b"
 
 
@@ -66,13 +69,16 @@ class _Reader:
         self.restarts: list[float] = []
         self.cores: int | None = None
         self.names: set[str] = set()
-        self.seen: list[str] = []
-        self.chosen: list[str] = []
+        self.disks = sysstat.DiskRows(file.name, devices)
+        self.about: Mapping[str, Any] | None = None
         self.interfaces: dict[str, None] = {}
         self.memory: list[float] = []
 
     def machine(self, about: Mapping[str, Any]) -> None:
         """Note the machine's number of processors; raise Impossible if it is a second machine."""
+        if about is not self.about:
+            self.about = about
+            self.disks.lists = sysstat.DeviceLists()
         self.names.add(str(about.get("nodename", "")))
         if len(self.names) > 1:
             raise Impossible(f"{self.file.name} is of several machines: a profile is of one")
@@ -91,7 +97,7 @@ class _Reader:
             **self._cpu(keys.get("cpu-load", [])),
             **self._memory(keys.get("memory", {})),
             **_io(keys.get("io", {})),
-            **self._disks(keys.get("disk", [])),
+            **(self._disks(keys["disk"]) if "disk" in keys else {}),
             **self._network(keys.get("network", {}).get("net-dev", [])),
         }
         values = {name: value for name, value in values.items() if value >= 0}
@@ -119,13 +125,11 @@ class _Reader:
         return values
 
     def _disks(self, disks: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        names = [words(one["disk-device"]) for one in disks]
-        if names != self.seen:
-            self.seen = names
-            self.chosen = sysstat.disks(names, self.devices, self.file.name) if names else []
-        chosen = [one for one in disks if one["disk-device"] in self.chosen]
+        named = {words(one["disk-device"]): one for one in disks}
+        chosen = [named[name] for name in self.disks.choose(list(named), len(self.rows.ends))]
         if not chosen:
-            return {}
+            # The totals of -b are not those of a wanted disk.
+            return dict.fromkeys(_ADDED, math.nan) if self.devices else {}
         values = {}
         for column, kilobytes, sectors in (
             ("read_mbps", "rkB", "rd_sec"),
@@ -157,14 +161,12 @@ class _Reader:
         `zoned` is True if all times have a zone, so that none goes back when summer time ends.
         """
         self._use_memory()
+        chosen, notes = self.disks.finish(self.rows, _ADDED)
         interfaces = list(self.interfaces)
-        notes = [
-            *sysstat.note_of_choice("devices", self.seen, self.chosen),
-            *sysstat.note_of_choice("interfaces", interfaces, _interfaces(interfaces)),
-        ]
+        notes += sysstat.note_of_choice("interfaces", interfaces, _interfaces(interfaces))
         if "read_iops" not in self.rows.values:
             notes.append(_NO_IO)
-        if "read_iops" in self.rows.values and len(self.seen) > len(self.chosen):
+        elif len(self.disks.names) > len(chosen):
             notes.append(
                 "reads and writes a second are those of all devices: sar counts them together"
             )
@@ -177,7 +179,7 @@ class _Reader:
                 "place": self.file.name,
                 "cores": self.cores,
                 "memory_bytes": round(total * KIB) if total else None,
-                "device": "+".join(self.chosen) or None,
+                "device": "+".join(chosen) or None,
             },
             in_order=False,
             zoned=zoned,

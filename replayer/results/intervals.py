@@ -5,7 +5,7 @@ It is taken as the time since the row before, unless this is much longer than th
 between the rows nearby.  Then there is a gap, and the usual distance is taken.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -60,6 +60,13 @@ class IntervalRows:
         for column in self.values.values():
             if len(column) < len(self.ends):
                 column.append(np.nan)
+
+    def fill(self, rows: Sequence[int], columns: Iterable[str], value: float) -> None:
+        """Set these columns to `value` in those of the rows, counted from 0, that have none."""
+        for values in (self.values[name] for name in columns if name in self.values):
+            for row in rows:
+                if row < len(values) and np.isnan(values[row]):
+                    values[row] = value
 
 
 def profile(

@@ -16,6 +16,7 @@ from replayer.results.sysstat import (
     KIB,
     MIB,
     SECTOR,
+    DeviceLists,
     Restart,
     second_of_day,
     statistics,
@@ -58,6 +59,12 @@ COLUMNS: Mapping[str, IostatColumn] = {
     for name in names.split()
 }
 """The columns that are known, of every version of sysstat."""
+REQUESTS: Mapping[str, Sequence[str]] = {
+    "r_await": ("r/s",),
+    "w_await": ("w/s",),
+    "await": ("r/s", "w/s", "tps"),
+}
+"""A wait -> the columns whose requests waited for it; -s has tps in place of r/s and w/s."""
 
 
 @dataclass(slots=True)
@@ -75,6 +82,8 @@ class Report:
     """Processors of the machine; None if the heading does not name them."""
     cpu: dict[str, float] = field(default_factory=dict)
     devices: dict[str, dict[str, float]] = field(default_factory=dict)
+    listed: bool = False
+    """True if the report has a list of devices, even an empty one, as with -z."""
 
 
 @dataclass(slots=True)
@@ -177,6 +186,7 @@ def _header(reader: _Reader, parts: Sequence[str]) -> bool:
     reader.names, reader.cpu, reader.device = [words(name) for name in columns], (), ""
     if not reader.reports or reader.reports[-1].devices or not reader.reports[-1].cpu:
         reader.start()
+    reader.reports[-1].listed = True
     return True
 
 
@@ -261,6 +271,7 @@ def _report(host: Mapping[str, Fact], about: Mapping[str, Any], keys: Mapping[st
         cores if isinstance(cores, int) else None,
     )
     report.cpu = {f"%{words(name)}": _measured(v) for name, v in keys.get("avg-cpu", {}).items()}
+    report.listed = "disk" in keys
     for disk in keys.get("disk", []):
         report.devices[words(disk["disk_device"])] = {
             "%util" if name == "util" else words(name): _measured(value)
@@ -298,17 +309,36 @@ def busy(group: Iterable[Report]) -> list[str]:
     return list(names)
 
 
-def columns(group: Sequence[Report], devices: Sequence[str]) -> dict[str, list[float | None]]:
+def omit_idle(group: Iterable[Report]) -> bool:
+    """Return True if the reports of one start leave out devices that were idle, as with -z."""
+    lists = DeviceLists()
+    for report in group:
+        if report.listed:
+            lists.add(report.devices)
+    return lists.omit_idle
+
+
+def is_omitted(report: Report, device: str) -> bool:
+    """Return True if a report has a list of devices, but not this one."""
+    return report.listed and device not in report.devices
+
+
+def columns(
+    group: Sequence[Report], devices: Sequence[str], *, idle: bool = False
+) -> dict[str, list[float | None]]:
     """Return iostat.DEVICE.COLUMN -> one value for each report; None if a report has no value.
 
     If there is only one device, its columns are called diskstats.COLUMN, like those that replayer
-    itself samples.
+    itself samples.  If `idle`, an omitted device was idle: its columns, except waits, are 0.
     """
     if len(devices) * _MOST_COLUMNS * len(group) > 4 * _MOST_VALUES:
         devices = devices[: max(1, 4 * _MOST_VALUES // _MOST_COLUMNS // max(1, len(group)))]
     return {
         f"{'diskstats' if len(devices) == 1 else f'iostat.{device}'}.{name}": [
-            report.devices.get(device, {}).get(name) for report in group
+            0.0
+            if idle and name in COLUMNS.keys() - REQUESTS and is_omitted(report, device)
+            else report.devices.get(device, {}).get(name)
+            for report in group
         ]
         for device in devices
         for name in dict.fromkeys(

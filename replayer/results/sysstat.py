@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.results.imported import ImportSource, quoted, words
+from replayer.results.intervals import IntervalRows
 
 CLOCK = re.compile(r"(?:^|[ T])(\d{1,2}):(\d\d):(\d\d)(?: ?([AP])M)?")
 """A time of day, with or without AM or PM."""
@@ -202,6 +203,76 @@ def disks(names: Sequence[str], wanted: Sequence[str], file: str) -> list[str]:
             f"as MAJ:MIN)"
         )
     return [name for name in real if not _is_part(name, real)]
+
+
+class DeviceLists:
+    """The lists of devices that one start of a tool wrote; iostat and sar omit idle ones by -z."""
+
+    def __init__(self) -> None:
+        """Begin without a list."""
+        self._seen: set[str] = set()
+        self._short = False
+        self.omit_idle = False
+        """True if a device was missing after it had been listed.
+
+        One that appears and stays was connected then: before, its load is not known.
+        """
+
+    def add(self, names: Iterable[str]) -> None:
+        """Add the list of a report; that of the last report may be cut off, and shows nothing."""
+        self.omit_idle |= self._short
+        present = {name for name in names if not _NOT_DISKS.match(name)}
+        self._seen |= present
+        self._short = len(present) < len(self._seen)
+
+
+class DiskRows:
+    """The disks that are added up in each row of a profile, `wanted` ones or all."""
+
+    def __init__(self, file: str, wanted: Sequence[str]) -> None:
+        """Begin without a row; `file` is the name of the tool's file."""
+        self._file, self._wanted = file, wanted
+        self._chosen: dict[tuple[str, ...], list[str]] = {}
+        self.names: dict[str, None] = {}
+        """The devices of all lists."""
+        self._empty: list[tuple[DeviceLists, int]] = []
+        self.lists = DeviceLists()
+        """The lists of the current start of the tool."""
+
+    def choose(self, names: Sequence[str], row: int) -> list[str]:
+        """Return the disks to add up of the list of a row, [] if none of them is in it.
+
+        Raises Impossible if the list does not show which devices are disks.
+        """
+        self.lists.add(names)
+        self.names |= dict.fromkeys(names)
+        key = tuple(names)
+        if key not in self._chosen:
+            self._chosen[key] = (
+                [name for name in names if name in self._wanted]
+                if self._wanted
+                else disks(names, (), self._file)
+            )
+        if not self._chosen[key]:
+            self._empty.append((self.lists, row))
+        return self._chosen[key]
+
+    def finish(self, rows: IntervalRows, columns: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Return (the disks of all rows, notes); idle rows get 0 where `columns` have no value.
+
+        Raises NotFound if no row has a wanted disk, Impossible as `choose` does.
+        """
+        names = list(self.names)
+        chosen = disks(names, self._wanted, self._file)
+        notes = note_of_choice("devices", names, chosen)
+        idle = [row for lists, row in self._empty if lists.omit_idle]
+        if chosen and idle:
+            rows.fill(idle, columns, 0.0)
+            notes.append(
+                f"{len(idle):,} intervals list none of the disks, as if -z had left out idle ones: "
+                f"their load is taken as 0"
+            )
+        return chosen, notes
 
 
 def note_of_choice(kind: str, names: Sequence[str], chosen: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 import copy
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -359,6 +359,44 @@ def test_a_wait_of_iostat_is_the_mean_of_its_requests(
 
     for quantity, value in expected.items():
         assert found.get(f"iostat.sda.{quantity}") == (value and pytest.approx(value))
+
+
+def busy_reports(tmp_path: Path, rates: Sequence[Mapping[str, int]], cpu: str) -> ImportResult:
+    """Return what an import makes of a report of iostat for each mapping of device -> r/s."""
+    path = tmp_path / "iostat"
+    text = "Linux 6.1.0 (db1) \t11/20/2026 \t_x86_64_\t(8 CPU)\n\n"
+    for second, devices in enumerate(rates):
+        text += f"11/20/2026 10:00:{second:02}\n{cpu}Device r/s w/s r_await aqu-sz %util\n"
+        for name, rate in devices.items():
+            text += f"{name} {rate} 0 {2.0 if rate else 0.0} {rate / 100} {rate / 10}\n"
+        text += "\n"
+    path.write_text(text)
+    return read("iostat", path)
+
+
+@pytest.mark.parametrize("cpu", ["", "avg-cpu: %user %idle\n 1.00 99.00\n\n"])
+def test_idle_time_counts_though_iostat_omits_idle_devices(cpu: str, tmp_path: Path) -> None:
+    """With -z and without it, the same hour has the same numbers."""
+    busy = [{"sda": 5, "sdb": 0}, {"sda": 1000, "sdb": 10}, *[{"sda": 0, "sdb": 0}] * 4]
+    busy.append({"sda": 0, "sdb": 20})
+    omitted = [{name: rate for name, rate in one.items() if rate} for one in busy]
+    (whole,), (short,) = (busy_reports(tmp_path, one, cpu).runs for one in (busy, omitted))
+    columns = [known(run.steps[0].series).columns for run in (whole, short)]
+
+    assert values(short.steps[0]) == pytest.approx(values(whole.steps[0]))
+    assert columns[1]["iostat.sda.r/s"] == columns[0]["iostat.sda.r/s"]
+    assert [any("omit devices" in n for n in run.steps[0].notes) for run in (whole, short)] == [
+        False, True
+    ]  # fmt: skip
+
+
+def test_a_disk_that_was_connected_late_was_not_idle_before(tmp_path: Path) -> None:
+    """Its means are over the reports that list it; a list that is cut off shows nothing."""
+    rates = [*[{"sda": 1}] * 3, *[{"sda": 1, "sdb": 100}] * 2, {"sda": 1}]
+    (run,) = busy_reports(tmp_path, rates, "").runs
+
+    assert values(run.steps[0])["iostat.sdb.reads"] == 100
+    assert not any("omit devices" in note for note in run.steps[0].notes)
 
 
 def test_machines_of_one_file_are_runs_of_their_own(tmp_path: Path) -> None:

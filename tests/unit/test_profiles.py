@@ -123,10 +123,14 @@ def iostat(
     stamps: Sequence[str], date: str = "11/21/2026", devices: str = "sda  {i}.00 8.00 1.00 1.00"
 ) -> str:
     """Return what iostat prints at these stamps; the first report is since the boot."""
-    reports = [
-        REPORT.format(stamp=stamp, devices=devices.format(i=i)) for i, stamp in enumerate(stamps)
-    ]
-    return IOSTAT.format(date=date, stamps="".join(reports))
+    return listed(stamps, [devices.format(i=i) for i in range(len(stamps))], date)
+
+
+def listed(stamps: Sequence[str], devices: Sequence[str], date: str = "11/21/2026") -> str:
+    """Return what iostat prints at these stamps, with the lines of devices of each report."""
+    each = zip(stamps, devices, strict=True)
+    text = "".join(REPORT.format(stamp=stamp, devices=lines) for stamp, lines in each)
+    return IOSTAT.format(date=date, stamps=text)
 
 
 @pytest.mark.parametrize(
@@ -220,6 +224,36 @@ def test_a_multipath_device_is_counted_at_its_paths(tmp_path: Path) -> None:
     assert "taken of the devices sda, sdb, mpatha, ora: sda, sdb" in made.notes
 
 
+@pytest.mark.parametrize("devices", [[], ["sda"]])
+def test_idle_time_is_in_a_profile_though_iostat_omits_idle_disks(
+    devices: Sequence[str], tmp_path: Path
+) -> None:
+    """With -z and without it, the same minute is the same profile; a wait of no request is none."""
+    stamps = [f"11/21/2026 10:00:{second:02}" for second in range(60)]
+    whole = [f"sda {1000 * (second == 1)} 0 0 0\nsdb 0 0 0 0" for second in range(60)]
+    short = [re.sub(r"^sd. 0 0 0 0\n?", "", one, flags=re.MULTILINE) for one in whole]
+    made, omitted = (
+        read("iostat", written(tmp_path, listed(stamps, one)), devices)[0] for one in (whole, short)
+    )
+
+    assert omitted.ends.tolist() == made.ends.tolist()
+    assert np.median(omitted.columns["read_iops"]) == 0
+    for name, values in made.columns.items():
+        assert omitted.columns[name].tolist() == values.tolist()
+    assert [any("58 intervals list none" in n for n in one.notes) for one in (made, omitted)] == [
+        False, True
+    ]  # fmt: skip
+
+
+def test_a_disk_that_was_connected_late_has_no_load_before(tmp_path: Path) -> None:
+    """Before, it is not known: no report lists it, and all later ones do."""
+    stamps = [f"11/21/2026 10:00:{second:02}" for second in range(5)]
+    lists = [*["sda 1 0 0 0"] * 3, *["sda 1 0 0 0\nsdb 7 0 0 0"] * 2]
+    made, _ = read("iostat", written(tmp_path, listed(stamps, lists)), ["sdb"])
+
+    assert made.columns["read_iops"].tolist() == pytest.approx([np.nan] * 2 + [7] * 2, nan_ok=True)
+
+
 def sadf(
     tmp_path: Path,
     disks: Sequence[Mapping[str, float] | None],
@@ -276,6 +310,21 @@ def test_numbers_that_may_be_volumes_are_refused(names: Sequence[str], tmp_path:
     made = sadf(tmp_path, [dict.fromkeys(names, 1000.0)] * 2, names[:1])
 
     assert made.columns["read_mbps"].tolist() == pytest.approx([1.024, 1.024])
+
+
+def test_a_disk_that_is_missing_in_intervals_of_sar_can_be_chosen(tmp_path: Path) -> None:
+    """Connected late, it has no load before; omitted as idle (-z), it has 0."""
+    late = sadf(tmp_path, [*[{"sda": 1.0}] * 3, *[{"sda": 1.0, "sdb": 1e4}] * 4], ["sdb"])
+    idle = sadf(tmp_path, [{}, {"sdb": 1e4}, {"sda": 1.0}, {}, None, {}], ["sdb"])
+
+    assert late.columns["read_mbps"].tolist() == pytest.approx(
+        [np.nan] * 3 + [10.24] * 4, nan_ok=True
+    )
+    assert idle.columns["read_mbps"].tolist() == pytest.approx(
+        [0, 10.24, 0, 0, np.nan, 0], nan_ok=True
+    )
+    with pytest.raises(NotFound, match="no device 'sdc' - did you mean"):
+        sadf(tmp_path, [{"sda": 1.0}] * 2, ["sdc"])
 
 
 @pytest.mark.parametrize(
