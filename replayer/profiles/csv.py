@@ -203,8 +203,13 @@ class _Reader:
             file, self.rows, source, in_order=False, zoned=self.zoned, notes=notes
         )
         if "time" not in places and "seconds" not in places:
-            # The begins were taken as the ends: move them.
-            made = replace(made, ends=made.ends + np.median(made.spans))
+            # The begins were taken as the ends: move them, and the gaps between them.
+            usual = float(np.median(made.spans))
+            gaps = tuple(
+                gap.model_copy(update={"begin": gap.begin + usual, "end": gap.end + usual})
+                for gap in made.gaps
+            )
+            made = replace(made, ends=made.ends + usual, gaps=gaps)
         return _expanded(made)
 
 

@@ -446,6 +446,17 @@ def test_begins_are_turned_into_ends(tmp_path: Path) -> None:
     assert made.ends.tolist() == [660.0, 720.0]
 
 
+def test_gaps_between_begins_are_those_between_ends(tmp_path: Path) -> None:
+    """Rows and gaps of the same hours are the same, whether a row has its begin or its end."""
+    hours = [0, 1, 2, 3, 8, 9, 10, 11]
+    by_begin, _ = csv(tmp_path, "begin,commits\n" + "".join(f"{3600 * h},1\n" for h in hours))
+    by_end, _ = csv(tmp_path, "time,commits\n" + "".join(f"{3600 * (h + 1)},1\n" for h in hours))
+
+    assert by_begin.ends.tolist() == by_end.ends.tolist()
+    assert by_begin.gaps == by_end.gaps
+    assert [(gap.begin, gap.end) for gap in by_begin.gaps] == [(4 * 3600, 8 * 3600)]
+
+
 def test_a_begin_without_a_length_is_not_taken_for_an_end(tmp_path: Path) -> None:
     """Where the other rows have a length."""
     made, said = csv(tmp_path, "begin,seconds,commits\n600,60,1\n660,,2\n720,60,3\n")
