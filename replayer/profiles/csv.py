@@ -41,6 +41,8 @@ _MINUTE = 60.0
 _MILLISECONDS = 1e11
 """A time from this number on is in milliseconds since 1970; as seconds it is in the year 5138."""
 _NONE = frozenset({"", "-", "nan", "null", "none", "n/a", "na"})
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+")
+"""A number whose commas may be of thousands; 0,123 and 1234,567 can only be decimals."""
 _NAMED = 8
 
 Floats = NDArray[np.float64]
@@ -134,6 +136,10 @@ class _Reader:
         self.rows = intervals.IntervalRows()
         self.zoned = True
         self.bad = self.beyond = 0
+        self.thousands = ""
+        """The first number whose comma may separate thousands."""
+        self.decimals = False
+        """True if a number's comma can only be a decimal one, as then in the whole file."""
         self.own: dict[str, list[float]] = {name: [] for name in _OWN}
         self.columns = {n: i for n, i in header.places.items() if n not in {*_TIMES, *_OWN}}
 
@@ -176,19 +182,31 @@ class _Reader:
         text = text.strip()
         if text.lower() in _NONE:
             return math.nan
-        if self.header.delimiter != ",":
-            text = text.replace(",", ".")
+        comma = self.header.delimiter != "," and "," in text
+        thousands = comma and _THOUSANDS.fullmatch(text)
+        if thousands:
+            self.thousands = self.thousands or text
         try:
-            value = imported.number(text)
+            value = imported.number(text.replace(",", ".") if comma else text)
         except ValueError:
             value = -1.0
         if value >= 0:
+            self.decimals |= comma and not thousands
             return value
         self.bad += 1
         return math.nan
 
     def profile(self, file: ImportSource) -> ResourceProfile:
-        """Return the profile of all rows that were added; `file` is the CSV that they are from."""
+        """Return the profile of all rows that were added; `file` is the CSV that they are from.
+
+        Raises Impossible if there is no profile, or if commas may separate thousands or decimals.
+        """
+        if self.thousands and not self.decimals:
+            raise Impossible(
+                f"{file.name} has numbers such as {words(self.thousands)}, and no number that "
+                f"shows if the comma separates thousands or decimals: write thousands without "
+                f"commas, and decimals with a point"
+            )
         places = self.header.places
         notes = []
         if "cpu_percent" in places and not self.own["cores"] and "cpu_cores" not in places:

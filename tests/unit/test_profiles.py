@@ -412,6 +412,35 @@ def test_cells_that_are_no_number_are_counted(tmp_path: Path) -> None:
     assert "2 cells are no number" in unread[1]
 
 
+@pytest.mark.parametrize("delimiter", ["\t", ";"])
+@pytest.mark.parametrize(
+    "numbers", [["1,234", "12,345", "999"], ["1,234,567", "1"], ["1,500", "1.5"]]
+)
+def test_commas_that_may_be_of_thousands_are_refused(
+    numbers: Sequence[str], delimiter: str, tmp_path: Path
+) -> None:
+    """1,234 is read neither as 1234 nor as 1.234, unless another number shows which it is."""
+    rows = [f"{60 * i}{delimiter}{number}\n" for i, number in enumerate(numbers)]
+    text = f"time{delimiter}read_iops\n" + "".join(rows)
+
+    with pytest.raises(Impossible, match=f"numbers such as {numbers[0]}, .* thousands or decimals"):
+        csv(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("shown", "value"), [("0,123", 0.123), ("1234,567", 1234.567), ("2,5", 2.5)]
+)
+def test_a_decimal_comma_shows_what_the_others_are(
+    shown: str, value: float, tmp_path: Path
+) -> None:
+    """A file is of one locale: what is a decimal comma in one column is one in all."""
+    made, unread = csv(tmp_path, f"time;commits;read_iops\n0;1,234;{shown}\n60;7;1\n")
+
+    assert not unread
+    assert made.columns["commits"].tolist() == [1.234, 7]
+    assert made.columns["read_iops"].tolist() == [value, 1]
+
+
 def test_more_free_memory_than_there_is_is_left_out(tmp_path: Path) -> None:
     """A row that contradicts itself says nothing, least of all that no memory was in use."""
     text = "time,commits,memory_total_bytes,memory_free_bytes\n0,1,8,2\n60,1,8,9\n120,1,8,3\n"
