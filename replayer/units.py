@@ -36,6 +36,8 @@ _COUNT: Mapping[str, int | str] = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000
 # Commas are accepted only between thousands: in half of the world, 1,5 is one and a half.
 _NUMBER = r"(\d{1,3}(?:,\d{3})+|\d+(?:_\d+)*)(\.\d+)?"
 _WRITTEN = re.compile(rf"\s*{_NUMBER}\s*([a-zA-Z]*)\s*", re.ASCII)
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+\s*[a-zA-Z]*", re.ASCII)
+_DECIMALS = re.compile(r"\d*,\d+\s*[a-zA-Z]*", re.ASCII)
 _TERM = re.compile(r"[^a-zA-Z]+[a-zA-Z]*")
 _MICRO = re.compile("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]s")
 _LARGEST = 1 << 60
@@ -239,3 +241,32 @@ Duration = Annotated[
 """Seconds, written as 30s or 5min in a workload file, as 30s or 300s in the result of its run."""
 Count = Annotated[int, _checked(count), NumberForm("count", show_count)]
 """A number of things, written as 20M or 50331648 in a workload file."""
+
+
+class DecimalCommas:
+    """The numbers of a file that may have decimal commas: 1,234 can be one of thousands.
+
+    A file is of one locale: a number such as 0,5 or 1234,567 shows that all commas are decimal.
+    """
+
+    def __init__(self) -> None:
+        """Begin without a number."""
+        self._unclear = ""
+        self._shown = False
+
+    def plain(self, text: str) -> str:
+        """Return a number of the file with a decimal point in place of a comma."""
+        if _THOUSANDS.fullmatch(text):
+            self._unclear = self._unclear or text
+        elif _DECIMALS.fullmatch(text):
+            self._shown = True
+        return text.replace(",", ".")
+
+    def check(self, file: str) -> None:
+        """Raise Impossible if a number so far may have a comma of thousands; `file` is named."""
+        if self._unclear and not self._shown:
+            raise Impossible(
+                f"{file} has numbers such as {self._unclear[:40]}, and no number that shows if the "
+                f"comma separates thousands or decimals: write thousands without commas, and "
+                f"decimals with a point"
+            )

@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer import units
 from replayer.errors import Impossible, nearest
 from replayer.results import imported, intervals
 from replayer.results.imported import ImportSource, words
@@ -41,8 +42,6 @@ _MINUTE = 60.0
 _MILLISECONDS = 1e11
 """A time from this number on is in milliseconds since 1970; as seconds it is in the year 5138."""
 _NONE = frozenset({"", "-", "nan", "null", "none", "n/a", "na"})
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+")
-"""A number whose commas may be of thousands; 0,123 and 1234,567 can only be decimals."""
 _NAMED = 8
 
 Floats = NDArray[np.float64]
@@ -136,10 +135,7 @@ class _Reader:
         self.rows = intervals.IntervalRows()
         self.zoned = True
         self.bad = self.beyond = 0
-        self.thousands = ""
-        """The first number whose comma may separate thousands."""
-        self.decimals = False
-        """True if a number's comma can only be a decimal one, as then in the whole file."""
+        self.commas = units.DecimalCommas()
         self.own: dict[str, list[float]] = {name: [] for name in _OWN}
         self.columns = {n: i for n, i in header.places.items() if n not in {*_TIMES, *_OWN}}
 
@@ -182,16 +178,13 @@ class _Reader:
         text = text.strip()
         if text.lower() in _NONE:
             return math.nan
-        comma = self.header.delimiter != "," and "," in text
-        thousands = comma and _THOUSANDS.fullmatch(text)
-        if thousands:
-            self.thousands = self.thousands or text
+        if self.header.delimiter != "," and "," in text:
+            text = self.commas.plain(text)
         try:
-            value = imported.number(text.replace(",", ".") if comma else text)
+            value = imported.number(text)
         except ValueError:
             value = -1.0
         if value >= 0:
-            self.decimals |= comma and not thousands
             return value
         self.bad += 1
         return math.nan
@@ -201,12 +194,7 @@ class _Reader:
 
         Raises Impossible if there is no profile, or if commas may separate thousands or decimals.
         """
-        if self.thousands and not self.decimals:
-            raise Impossible(
-                f"{file.name} has numbers such as {words(self.thousands)}, and no number that "
-                f"shows if the comma separates thousands or decimals: write thousands without "
-                f"commas, and decimals with a point"
-            )
+        self.commas.check(file.name)
         places = self.header.places
         notes = []
         if "cpu_percent" in places and not self.own["cores"] and "cpu_cores" not in places:
