@@ -11,15 +11,21 @@ from replayer.errors import Impossible
 def put(wanted: str, text: str) -> None:
     """Replace the content of the file `wanted` by `text`; if `wanted` is `-`, write to stdout.
 
-    The file is replaced completely or not at all.  Raises Impossible if it cannot be written.
+    The file is replaced completely or not at all; of a link, the file to which it points.  A device
+    or a pipe stays, and the text is written into it.  Raises Impossible if that fails.
     """
     if wanted == "-":
         sys.stdout.write(text)
         return
     path = Path(wanted)
     try:
-        with trusted_path.Folder(path.parent) as folder:
+        if path.exists() and not path.is_file():
+            with os.fdopen(trusted_path.open_to_write(path), "w", encoding="utf-8") as file:
+                file.write(text)
+            return
+        target = trusted_path.real(path)
+        with trusted_path.Folder(target.parent) as folder:
             # The draft's name must not end in .prom: the collector reads each such file.
-            folder.replace(path.name, text, draft=f".{path.name}.{os.getpid()}.new")
+            folder.replace(target.name, text, draft=f".{target.name}.{os.getpid()}.new")
     except OSError as error:
         raise Impossible(f"the metrics {path} cannot be written: {error.strerror}") from error

@@ -5,6 +5,7 @@ import math
 import os
 import random
 import socket
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from replayer import journal
 from replayer.errors import Impossible
-from replayer.metrics import address, latency, run_files, serving
+from replayer.metrics import address, latency, run_files, serving, textfile
 from replayer.metrics.families import MetricFamilies
 from replayer.model import Better, Measurement, Run, Status, StepResult
 from replayer.report.documents.series_means import mean
@@ -404,3 +405,54 @@ def test_counters_of_events_go_on_when_the_run_ends_or_is_taken_up(
 
     assert counts == sorted(counts)
     assert counts[0] == 1
+
+
+def test_a_pipe_is_written_into_and_stays(tmp_path: Path) -> None:
+    """Its reader gets the text; no file takes the name of the pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        textfile.put(str(pipe), "a 1\n")
+        assert os.read(reader, 100) == b"a 1\n"
+    finally:
+        os.close(reader)
+
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a device")
+def test_a_full_device_refuses_the_text_and_stays(tmp_path: Path) -> None:
+    """It is an error in one sentence, and the node is the device that it was."""
+    node = tmp_path / "full"
+    try:
+        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(1, 7))
+    except PermissionError:
+        pytest.skip("no device can be made here")
+
+    with pytest.raises(Impossible, match=r"full cannot be written: No space left"):
+        textfile.put(str(node), "a 1\n")
+
+    assert node.is_char_device()
+    assert list(tmp_path.iterdir()) == [node]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_target_of_a_link_is_replaced_whole(tmp_path: Path, *, there: bool) -> None:
+    """The link stays one, and the file to which it points is another, new file."""
+    (tmp_path / "other").mkdir()
+    target = tmp_path / "other" / "x.prom"
+    before = 0
+    if there:
+        target.write_text("before")
+        before = target.stat().st_ino
+    link = tmp_path / "x.prom"
+    link.symlink_to(target)
+
+    textfile.put(str(link), "a 1\n")
+
+    assert link.is_symlink()
+    assert target.read_text() == "a 1\n"
+    assert target.stat().st_ino != before
+    assert list(target.parent.iterdir()) == [target]
