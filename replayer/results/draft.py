@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,11 @@ class Draft:
     """A new file that gets its final name when it is complete; write its content to `file`."""
 
     def __init__(self, path: Path) -> None:
-        """Create the draft in the folder of `path`; raise Impossible if it cannot be written."""
+        """Create the draft in the folder of `path`.
+
+        Raises Impossible if it cannot be written, or if `path` is there and is not a replay file
+        that belongs to this user: a link, a device, or a file with another content.
+        """
         self._target = path.name
         self._name = f".{path.name}.{os.getpid()}.new"
         try:
@@ -37,6 +42,7 @@ class Draft:
         self._note: Note | None = None
         with signals.shield():
             try:
+                self._check_replaceable(path)
                 # Without a folder for replayer's notes, a log is converted all the same.
                 with contextlib.suppress(Impossible):
                     self._note = journal.take(NOTES[0], path=str(self._real() / self._name))
@@ -45,7 +51,19 @@ class Draft:
             except OSError as error:
                 self._leave()
                 raise Impossible(f"{path} cannot be written: {error.strerror}") from error
+            except Impossible:
+                self._leave()
+                raise
         self._open = True
+
+    def _check_replaceable(self, path: Path) -> None:
+        kind = self._folder.mode(self._target)
+        regular = stat.S_ISREG(kind)
+        if kind and not (regular and self._folder.is_ours(self._target, _MAGIC)):
+            raise Impossible(
+                f"{path} is there already and is not a replay file of this user's: remove it, or "
+                f"give another name"
+            )
 
     def publish(self) -> None:
         """Sync the draft to the disk and give it its final name; raise OSError if that fails."""

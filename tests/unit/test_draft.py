@@ -1,8 +1,10 @@
 """A replay file's draft: nothing of it is left, however its writer ends, and nothing else goes."""
 
+import contextlib
 import json
 import os
 import signal
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,5 +173,33 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path, replayer: Replayer) -> None:
     process.send_signal(signal.SIGINT)
     process.wait(600)
 
+    assert drafts(tmp_path) == []
+    assert list(journal.notes()) == []
+
+
+def test_only_an_older_replay_file_is_replaced(tmp_path: Path, replayer: Replayer) -> None:
+    """Any other file, a link, a pipe or a device stays what it is, and the refusal names it."""
+    (tmp_path / "a.log").write_text(LINES[:1000])
+    precious = tmp_path / "precious.txt"
+    precious.write_text("important")
+    (tmp_path / "link").symlink_to(precious)
+    os.mkfifo(tmp_path / "pipe")
+    taken = {"precious.txt": "important", "link": "", "pipe": ""}
+    if os.geteuid() == 0:
+        with contextlib.suppress(PermissionError):
+            os.mknod(tmp_path / "null", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+            taken["null"] = ""
+    before = {name: os.lstat(tmp_path / name) for name in taken}
+
+    for name in taken:
+        _, err = replayer("convert", "a.log", "--out", name, status=2)
+        assert f"{name} is there already and is not a replay file of this user's" in err
+    for _ in range(2):
+        replayer("convert", "a.log", "--out", "a.replay")
+
+    assert {name: os.lstat(tmp_path / name).st_ino for name in taken} == {
+        name: about.st_ino for name, about in before.items()
+    }
+    assert precious.read_text() == "important"
     assert drafts(tmp_path) == []
     assert list(journal.notes()) == []
