@@ -5,13 +5,13 @@ Such a command passes the options on to each run.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.errors import Impossible
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator
 
 
@@ -89,6 +89,16 @@ def add_results(add: Callable[..., object], use: str = "results are") -> None:
         metavar="DIR",
         help=f"where {use} (default: $REPLAYER_RESULTS or ./results)",
     )
+
+
+def file_path(text: str) -> Path:
+    """Return the path of a file that a command writes; raise ArgumentTypeError for `-`.
+
+    Such a file is not written to stdout, as `-` would ask for with the options of reports.
+    """
+    if text == "-":
+        raise argparse.ArgumentTypeError("this is not written to stdout: give the name of a file")
+    return Path(text)
 
 
 def split_names(text: str) -> list[str]:

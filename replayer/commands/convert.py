@@ -9,10 +9,10 @@ owner can read it.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.capture import conversion
+from replayer.cli import run_options
 from replayer.report.messages import note, say, show
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import progress
@@ -21,6 +21,7 @@ from replayer.units import show_duration, show_size
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from replayer.capture.capture_summary import CaptureSummary
 
@@ -37,7 +38,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add = parser.add_argument
     add("logs", nargs="+", metavar="LOG", help="files, folders of them, or - for stdin")
-    add("--out", required=True, metavar="FILE", help="the replay file to write")
+    add(
+        "--out",
+        type=run_options.file_path,
+        required=True,
+        metavar="FILE",
+        help="the replay file to write; an older one is replaced, no other file",
+    )
     add("--prefix", metavar="P", help="the server's log_line_prefix, if it is not recognized")
     add("--anonymise", action="store_true", help=(
         "replace values in statements and parameters by others of the same type and length; equal"
@@ -49,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the replay file; report what is in it, what is not, and where logs are damaged."""
     wish = conversion.ConversionRequest(
         names=args.logs,
-        out=Path(args.out),
+        out=args.out,
         prefix=args.prefix,
         anonymise=args.anonymise,
     )
@@ -67,12 +74,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(out: str, summary: CaptureSummary) -> None:
+def _show(out: Path, summary: CaptureSummary) -> None:
     """Print what the replay file contains, and how many statements were left out, by the reason."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.kinds.items())
     span = show_duration(summary.span_ns / 1e9)
     count = f"{summary.statements:,} statements of {summary.sessions:,} sessions in {span}"
-    lines = [f"{out}  {show_size(Path(out).stat().st_size)}", f"{count}: {kinds}"]
+    lines = [f"{out}  {show_size(out.stat().st_size)}", f"{count}: {kinds}"]
     lines += [f"not in it: {count:,} {reason}" for reason, count in summary.skipped.items()]
     if summary.sessions_began_before:
         lines.append(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from replayer.analysis.advice import estimates
 from replayer.analysis.differences import boot_plan
+from replayer.cli import run_options
 from replayer.errors import Impossible
 from replayer.report.documents import planned_run
 from replayer.report.messages import show
@@ -58,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, metavar="N", help="the seed of --random (default: drawn)")
     add(
         "--out",
-        type=Path,
+        type=run_options.file_path,
         default=Path("boots.plan"),
         metavar="FILE",
         help=("the plan file to write (default: boots.plan)"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import registry
+from replayer.cli import run_options
 from replayer.engines import engine
 from replayer.errors import Impossible
 from replayer.report import files
@@ -65,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--every", type=duration, default="1s", metavar="TIME",
         help="the length of a row (default: 1s)")  # fmt: skip
-    add("--out", metavar="FILE", help="the profile to write")
+    add("--out", type=run_options.file_path, metavar="FILE", help="the profile to write")
     group = parser.add_argument_group("a profile from recordings of other tools")
     add = group.add_argument
     add(

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--output",
-        type=Path,
+        type=run_options.file_path,
         default=Path("replayer-support.tar.gz"),
         metavar="FILE",
         help="the bundle; the file must not exist (default: ./replayer-support.tar.gz)",

@@ -185,3 +185,24 @@ def test_an_error_of_the_system_names_the_folder(tmp_path: Path, *, below: bool)
     error = expected(failed.value)
     assert error is not None
     assert str(tmp_path / ("taken" if below else "")) in str(error)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("convert", "a.log", "--out", "-"),
+        ("plan", "--kernels", "a,b", "--boots", "2", "--out", "-"),
+        ("profile", "--from", "a.log", "--out", "-"),
+        ("support", "--output", "-"),
+    ],
+)
+def test_a_file_that_is_not_for_stdout_is_not_called_minus(
+    tmp_path: Path, words: tuple[str, ...], replayer: Replayer
+) -> None:
+    """Where `-` is not stdout it is refused: it is stdout with the options of reports."""
+    (tmp_path / "a.log").touch()
+
+    _, err = replayer(*words, status=2)
+
+    assert f"{words[-2]}: this is not written to stdout: give the name of a file" in err
+    assert not (tmp_path / "-").exists()
