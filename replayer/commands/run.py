@@ -328,7 +328,7 @@ def _run_one(args: argparse.Namespace, *, last: bool = True) -> Path | None:
         args.engine or "",
         label=args.label,
         bindir=args.bindir,
-        data_dir=args.data_dir,
+        data_dir=args.data_dir or (None if stored is None else resume.data_folder(stored)),
         collectors=active_collectors.chosen(args.without, args.also),
     )
     notes = tuple(args.note)

@@ -150,6 +150,7 @@ def execute(order: RunRequest, progress: Progress) -> Generator[Run]:
         with contextlib.ExitStack() as stack:
             server = stack.enter_context(_server(order)) if order.needs_database else None
             stage = _Stage(order, server, progress)
+            run = _located(run, stage)
             run = _ready(run, stage)
             # Every change since the first part of a resumed run was refused before this line, so
             # that its stored file stays unchanged until here.
@@ -178,19 +179,29 @@ def execute(order: RunRequest, progress: Progress) -> Generator[Run]:
     yield ended(run, Status.DONE, "")
 
 
-def _ready(run: Run, stage: _Stage) -> Run:
-    """Return the run with the facts of host and database, ready for its first step.
+def _located(run: Run, stage: _Stage) -> Run:
+    """Return the run with the facts of its host, and of the disk and the folder of its data.
 
-    Raises Impossible for steps that cannot be done here, and for a resumed run of another machine,
-    boot or database.
+    Raises Impossible for a resumed run of another machine, boot or disk.
+    """
+    order = stage.order
+    host = machine_facts.read_facts(order.host, stage.storage)
+    if stage.server is None:
+        # The facts of an engine have the folder of its data.
+        host["data.directory"] = str(stage.storage.resolve())
+    if not run.host:
+        # A run that is resumed has none if it was cut off before this.
+        return run.model_copy(update={"host": host})
+    resume.refuse_other_host(run, host)
+    return run
+
+
+def _ready(run: Run, stage: _Stage) -> Run:
+    """Return the run with the facts of its database, ready for its first step.
+
+    Raises Impossible for steps that cannot be done here, and for a resumed run of another database.
     """
     order, server = stage.order, stage.server
-    host = machine_facts.read_facts(order.host, stage.storage)
-    if not run.host:
-        # A run that is resumed has none if it was cut off before its server was ready.
-        run = run.model_copy(update={"host": host})
-    elif order.resumed is not None:
-        resume.refuse_other_host(run, host)
     for spec in order.workload.steps:
         _check(spec, stage.context(run, Sampler(order.host, None)))
     if not run.control:

@@ -128,6 +128,12 @@ def another_host(run: Run) -> Run:
     return run.model_copy(update={"host": {**run.host, "host.name": "db7"}})
 
 
+def another_disk(run: Run) -> Run:
+    """Return the run as an older replayer's of another disk: it stored no folder."""
+    facts = {key: value for key, value in run.host.items() if key != "data.directory"}
+    return run.model_copy(update={"host": {**facts, "device.name": "nvme77n1"}})
+
+
 def another_version(run: Run) -> Run:
     """Return the run as one of an older replayer."""
     return run.model_copy(update={"version": "0.0.1"})
@@ -169,6 +175,7 @@ def interrupted(tmp_path: Path, whole: Path) -> Path:
     [
         (another_boot, "boot.id"),
         (another_host, "db7"),
+        (another_disk, "device.name was nvme77n1"),
         (another_version, "0.0.1"),
         (of_several_hosts, "several hosts"),
         (being_written, f"process {os.getpid()}"),
@@ -194,6 +201,24 @@ def test_what_was_asked_for_is_not_asked_again(replayer: Replayer, interrupted: 
 
     assert "--set" in err
     assert "smoke" in err
+
+
+def test_probes_go_on_in_the_folder_that_they_had(
+    replayer: Replayer, interrupted: Path, tmp_path: Path
+) -> None:
+    """It need not be given again, and another folder is refused: it may be another disk."""
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    ours.mkdir()
+    other.mkdir()
+    run = store.load(interrupted)
+    there = run.model_copy(update={"host": {**run.host, "data.directory": str(ours)}})
+    store.save(interrupted, there)
+    _, err = replayer("run", "--resume", interrupted, "--data-dir", other, status=2)
+    replayer("run", "--resume", interrupted)
+
+    assert f"the data folder is another one (data.directory was {ours} and is {other})" in err
+    assert store.load(interrupted).host == there.host
+    assert store.load(interrupted).status is Status.DONE
 
 
 def test_a_run_that_was_cut_before_it_was_ready_gets_the_facts_of_its_machine(

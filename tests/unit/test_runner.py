@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from replayer.model import Better, Run, Status, StepSpec, Workload
 from replayer.report.terminal.progress import Lines
 from replayer.run import runner, step_plugin
 from replayer.run.context import Context
+from replayer.run.plan import resume
 from replayer.watch import calibration
 from tests.toy_step import toy_step
 
@@ -155,6 +157,17 @@ def test_what_is_impossible_is_said_before_anything_is_done(
     assert begun == []
     assert isinstance(failure, Impossible)
     assert (yielded[-1].status, yielded[-1].steps) == (Status.FAILED, ())
+
+
+def test_a_run_that_ends_before_its_first_step_keeps_its_folder(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]], tmp_path: Path
+) -> None:
+    """If it is resumed, its probes are to be on the disk that was asked for."""
+    stopped = {"a": ends_with(Interrupted("stopped by SIGINT"))}
+    yielded, _ = run_steps({"a": measures(1)}, checks=stopped, data_dir=tmp_path)
+
+    assert yielded[-1].status is Status.INTERRUPTED
+    assert resume.data_folder(yielded[-1]) == tmp_path.resolve()
 
 
 def test_a_check_that_skips_waits_for_its_turn(

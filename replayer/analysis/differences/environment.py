@@ -60,6 +60,7 @@ _NOISE = (
     "engine.settings.socket",
     # A path is not a cause; what lies below it is in the facts of the file system and the device.
     "engine.data.directory",
+    "host.data.directory",
     "engine.left.*",
     "workload.digest",
     "workload.source",

@@ -7,6 +7,7 @@ of the run would look like random variation.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import __version__
@@ -21,7 +22,14 @@ if TYPE_CHECKING:
     from replayer.model import EngineFacts, Fact, Run, StepSpec, Workload
 
 _WHOLE = frozenset({Status.DONE, Status.SKIPPED})
-_SAME_HOST = ("host.name", "boot.id")
+_SAME_HOST = {
+    "host.name": "the machine",
+    "boot.id": "the boot",
+    "data.directory": "the data folder",
+    "fs.mount_point": "the file system",
+    "device.name": "the disk",
+}
+_NEEDED = ("host.name", "boot.id")
 _MOST_NAMED = 3
 
 
@@ -71,14 +79,22 @@ def missing(run: Run, planned: Iterator[tuple[int, StepSpec]]) -> Iterator[tuple
     return ((repeat, spec) for repeat, spec in planned if (repeat, spec.name) not in done)
 
 
-def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
-    """Raise Impossible if this is not the machine of the run, or if it was booted since then.
+def data_folder(run: Run) -> Path | None:
+    """Return the folder of a run's probes; None for a run on a database, and in older results."""
+    folder = run.host.get("data.directory")
+    return Path(folder) if isinstance(folder, str) else None
 
-    `host` has the facts of this machine.
+
+def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
+    """Raise Impossible if this is not the machine or the disk of the run, or if it was booted.
+
+    `host` has the facts of this machine and of the folder of the data. Results of older versions do
+    not have that folder.
     """
-    for key, what in zip(_SAME_HOST, ("the machine", "the boot"), strict=True):
+    for key, what in _SAME_HOST.items():
         before, now = run.host.get(key), host.get(key)
-        if before != now or now is None:
+        known = before is not None or key != "data.directory"
+        if (known and before != now) or (now is None and key in _NEEDED):
             raise Impossible(
                 f"{run.id} cannot be taken up: {what} is another one ({key} was {before} and is "
                 f"{now}): run it again"
