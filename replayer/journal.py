@@ -277,7 +277,7 @@ def remove_file(note: Note, path: Path, beginning: bytes, what: str) -> str:
                 raise Untrusted(note, f"{str(path)[:200]!r} is not {what}")
             folder.forget(path.name)
         done = "removed"
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         done = "already gone"
     except Impossible as error:
         raise Untrusted(note, str(error)) from error

@@ -8,6 +8,13 @@ from replayer.errors import Impossible
 NO_LIMIT = 1 << 62
 
 
+def nearest_folder(path: Path) -> Path:
+    """Return the nearest existing folder at or above an absolute path that this user can see."""
+    while not os.path.isdir(path):  # noqa: PTH112 - a Path raises below a folder of another user
+        path = path.parent
+    return path
+
+
 def free_bytes(folder: Path) -> int:
     """Return the bytes that an ordinary user may still write on the disk of an existing folder.
 

@@ -321,7 +321,8 @@ def _nearest(path: Path) -> Path:
     If it does not exist, the nearest folder above it that exists is returned.
     """
     real = Path(os.path.realpath(path))
-    while not real.exists() and real != real.parent:
+    # A Path would raise below a folder of another user.
+    while not os.path.exists(real) and real != real.parent:  # noqa: PTH110
         real = real.parent
     return real
 

@@ -1,6 +1,7 @@
 """The runner: it performs a request and yields the Run after each step, so no result is lost."""
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -188,7 +189,7 @@ def _located(run: Run, stage: _Stage) -> Run:
     host = machine_facts.read_facts(order.host, stage.storage)
     if stage.server is None:
         # The facts of an engine have the folder of its data.
-        host["data.directory"] = str(stage.storage.resolve())
+        host["data.directory"] = os.path.realpath(stage.storage)
     if not run.host:
         # A run that is resumed has none if it was cut off before this.
         return run.model_copy(update={"host": host})

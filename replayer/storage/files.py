@@ -53,7 +53,7 @@ def recover(note: journal.Note) -> str:
                 if owner:
                     raise journal.Untrusted(note, f"{folder} {owner}")
                 parent.remove(folder.name)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         there = False
     except Impossible as error:
         raise journal.Untrusted(note, str(error)) from error
@@ -63,6 +63,24 @@ def recover(note: journal.Note) -> str:
         ) from error
     note.drop()
     return f"the files of a probe in {folder} were {'removed' if there else 'already gone'}"
+
+
+def check_parent(parent: Path) -> None:
+    """Raise Impossible if no folder for files can be made in `parent`; nothing is written."""
+    try:
+        with trusted_path.steady(parent, _WHAT) as folder:
+            able = os.access(f"/proc/self/fd/{folder.fd}", os.W_OK | os.X_OK)
+            frozen = os.fstatvfs(folder.fd).f_flag & os.ST_RDONLY
+    except OSError as error:
+        raise _no_folder(parent, error.strerror) from error
+    if not able:
+        raise _no_folder(parent, os.strerror(errno.EROFS if frozen else errno.EACCES))
+
+
+def _no_folder(parent: Path, reason: str | None) -> Impossible:
+    return Impossible(
+        f"no folder can be made in {parent}: {reason}; name another one with --data-dir"
+    )
 
 
 def enough(parent: Path, wanted: int) -> None:
@@ -85,6 +103,7 @@ class Workspace:
         self._parent = trusted_path.real(parent)
         self.folder = self._parent / f"{PREFIX}{secrets.token_hex(6)}"
         self._note: journal.Note | None = None
+        self._made = False
 
     def __enter__(self) -> Self:
         try:
@@ -101,14 +120,14 @@ class Workspace:
             with trusted_path.steady(self._parent, _WHAT) as parent:
                 parent.make(self.folder.name, 0o700)
         except OSError as error:
-            raise Impossible(
-                f"no folder can be made in {self._parent}: {error.strerror}; name another one with "
-                f"--data-dir"
-            ) from error
+            raise _no_folder(self._parent, error.strerror) from error
+        self._made = True
 
     def __exit__(self, *exception: object) -> None:
         with signals.shield():
-            _remove(self.folder)
+            # Where no folder was made, such as below a file, there is nothing to look for.
+            with contextlib.nullcontext() if self._made else contextlib.suppress(OSError):
+                _remove(self.folder)
             if self._note is not None:
                 self._note.drop()
 

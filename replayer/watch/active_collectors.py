@@ -209,7 +209,7 @@ def recover(note: Note) -> str:
         if path.lstat().st_uid != os.geteuid():
             raise Untrusted(note, f"{path} belongs to another user")
         shutil.rmtree(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:
         raise ReplayerError(f"{path} cannot be removed: {error.strerror}") from error

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from replayer import shell, signals, trusted_path
+from replayer import journal, shell, signals, trusted_path
 from replayer.errors import Interrupted, ReplayerError, expected
 from replayer.results import store
 from replayer.servers.open import Server
-from tests.command import Replayer
+from tests.command import COMMAND, Replayer
 from tests.fixture_types import RunOf
 from tests.waiting import wait_until
 
@@ -206,3 +206,46 @@ def test_a_file_that_is_not_for_stdout_is_not_called_minus(
 
     assert f"{words[-2]}: this is not written to stdout: give the name of a file" in err
     assert not (tmp_path / "-").exists()
+
+
+def test_a_data_folder_that_is_a_file_is_refused_before_a_run_is_stored(
+    replayer: Replayer, tmp_path: Path
+) -> None:
+    """Nothing was begun: there is no run to resume, and nothing to give back."""
+    (tmp_path / "file").touch()
+
+    _, err = replayer("run", "pg-fsync", "--data-dir", "file", status=2)
+
+    assert "no folder can be made in file: Not a directory; name another one with --data-dir" in err
+    assert list((tmp_path / "results").glob("*.json")) == []
+    assert list(journal.notes("files")) == []
+
+
+def closed_folder(above: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return a folder that may not be entered, and replayer's command without root's powers."""
+    folder = above / "closed"
+    folder.mkdir(mode=0)
+    if os.geteuid() != 0:
+        return folder, COMMAND
+    os.chown(folder, 1234, 1234)
+    powerless = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+    if subprocess.run([*powerless, "true"], check=False).returncode:
+        pytest.skip("setpriv cannot give up root's powers here")
+    return folder, (*powerless, *COMMAND)
+
+
+def test_a_data_folder_that_may_not_be_entered_is_refused_before_a_run_is_stored(
+    replayer: Replayer, tmp_path: Path
+) -> None:
+    """The same is so for one that would lie in it; `check` has a line for it."""
+    folder, command = closed_folder(tmp_path)
+    for wanted in (folder, folder / "x"):
+        there = ("--data-dir", wanted)
+        ran = replayer.process("run", "pg-fsync", *there, status=2, command=command)
+        checked = replayer.process("check", "--json", *there, status=None, command=command)
+        found = {line["name"]: line["answer"] for line in json.loads(checked.out)["lines"]}
+
+        assert f"no folder can be made in {wanted}: Permission denied" in ran.err
+        assert list((tmp_path / "results").glob("*.json")) == []
+        assert found["data folder"] == "no"
+    assert list(journal.notes("files")) == []

@@ -18,8 +18,9 @@ from replayer import journal
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine.free_space import free_bytes
 from replayer.results.stored_histogram import encode
+from replayer.run import recovery
 from replayer.storage import file_reader, io_worker
-from replayer.storage.files import PREFIX, Workspace, enough, recover
+from replayer.storage.files import PREFIX, Workspace, check_parent, enough, recover
 from replayer.storage.io_job import BlockOrder, IoJob, IoTarget, IoThread, Sync, ThreadResult
 from replayer.storage.io_result import summed, together
 from replayer.storage.io_run import run_io
@@ -415,6 +416,31 @@ def test_recover_removes_only_what_is_ours(tmp_path: Path) -> None:
 
     assert not ours.exists()
     assert list(journal.notes("files")) == []
+
+
+def test_where_no_folder_can_be_made_no_note_stays(tmp_path: Path) -> None:
+    """The reason is not hidden by an attempt to remove what is not there."""
+    file = tmp_path / "file"
+    file.touch()
+
+    with pytest.raises(Impossible, match=r"no folder can be made in .*: Not a directory"):
+        Workspace(file).__enter__()
+    with pytest.raises(Impossible, match=r"no folder can be made in .*: Not a directory"):
+        check_parent(file)
+
+    assert list(journal.notes("files")) == []
+
+
+@pytest.mark.parametrize("kind", ["files", "draft"])
+def test_what_would_lie_below_a_file_is_gone(tmp_path: Path, kind: str) -> None:
+    """A note on a folder that became a file is dropped, as no command could remove the rest."""
+    file = tmp_path / "file"
+    file.touch()
+    name = f"{PREFIX}0123456789ab" if kind == "files" else f".a.replay.{os.getpid()}.new"
+    note = journal.take(kind, path=str(file / name))
+
+    assert "already gone" in recovery.recovered(note)
+    assert list(journal.notes(kind)) == []
 
 
 def test_too_little_space_is_told_with_both_numbers(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from replayer.conditions.residency import Residency, residency
 from replayer.engines import engine
 from replayer.errors import ReplayerError
 from replayer.machine import machine_facts, page_cache, perf
-from replayer.machine.free_space import free_bytes
+from replayer.machine.free_space import free_bytes, nearest_folder
 from replayer.machine.host import Host
 from replayer.model import Advice, Fact
 from replayer.run.plan import footprint
@@ -98,10 +98,7 @@ class Case:
     @cached_property
     def here(self) -> Path:
         """Return the nearest existing folder at or above the data folder."""
-        folder = self.data
-        while not folder.is_dir():
-            folder = folder.parent
-        return folder
+        return nearest_folder(self.data)
 
     @cached_property
     def facts(self) -> dict[str, Fact]:

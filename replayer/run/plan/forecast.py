@@ -14,7 +14,7 @@ from replayer import journal, registry
 from replayer.analysis.advice import estimates
 from replayer.analysis.advice.estimates import Expectation, Known
 from replayer.errors import ReplayerError
-from replayer.machine.free_space import NO_LIMIT, free_bytes
+from replayer.machine.free_space import NO_LIMIT, free_bytes, nearest_folder
 from replayer.machine.host import Host
 from replayer.model import Run, StepSpec, Workload
 from replayer.run import step_plugin
@@ -205,9 +205,7 @@ def _disk(order: RunRequest) -> Disk:
 
 def _on(folder: Path) -> Disk:
     """Return the disk of a folder that need not exist yet."""
-    host, there = Host(), folder.absolute()
-    while not there.is_dir():
-        there = there.parent
+    host, there = Host(), nearest_folder(folder.absolute())
     mount = host.mount_of(there)
     try:
         free: int | None = free_bytes(there)

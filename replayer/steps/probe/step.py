@@ -16,7 +16,7 @@ from replayer.run.context import Context
 from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.run.step_plugin import Footprint
 from replayer.storage import device
-from replayer.storage.files import Workspace, enough
+from replayer.storage.files import Workspace, check_parent, enough
 from replayer.watch.client_pools import LOCAL_CLIENTS
 from replayer.watch.sampler import Sampler
 
@@ -62,7 +62,7 @@ def footprint(spec: ProbeSpec, _block_size: int) -> Footprint:
 
 
 def check(spec: ProbeSpec, context: Context) -> None:
-    """Raise Impossible if the disk has too little space for the probe's files.
+    """Raise Impossible if the probe's files cannot be made, or if the disk has too little space.
 
     Also raise Impossible if the probe cannot use the device that the key `device` names.  Nothing
     is written by this check.
@@ -70,6 +70,7 @@ def check(spec: ProbeSpec, context: Context) -> None:
     probe = probes.load(spec.probe)
     spec = _dealt(spec, context)
     needs = probe.needs(spec, context.host)
+    check_parent(context.storage)
     if needs and not spec.device:
         enough(context.storage, spec.clients * needs)
     if spec.device:
