@@ -123,11 +123,26 @@ def home() -> Path:
         # It holds notes, copied programs and data, and replayer trusts all of them.
         trusted_path.own(folder, _HOME).close()
     except OSError as error:
-        raise Impossible(
-            f"replayer's own folder {folder} cannot be made ({error.strerror}); "
-            f"set REPLAYER_HOME to a folder that you may write"
-        ) from error
+        raise _unusable(folder, error.strerror) from error
     return folder
+
+
+def check_home() -> None:
+    """Raise Impossible if replayer's folder cannot be used or made; unlike `home`, make nothing."""
+    folder = there = place()
+    while not os.path.lexists(there):
+        there = there.parent
+    if reason := trusted_path.refusal(there):
+        raise _unusable(folder, reason)
+    if there == folder:
+        trusted_path.own(folder, _HOME).close()
+
+
+def _unusable(folder: Path, reason: str | None) -> Impossible:
+    return Impossible(
+        f"replayer's own folder {folder} cannot be made ({reason}); "
+        f"set REPLAYER_HOME to a folder that you may write"
+    )
 
 
 def place() -> Path:

@@ -244,6 +244,22 @@ def real(path: Path) -> Path:
         return real(path.parent) / path.name
 
 
+def refusal(folder: Path) -> str:
+    """Return why this user can make nothing in a folder, such as `Permission denied`; "" if not so.
+
+    Nothing is written.
+    """
+    try:
+        about = os.statvfs(folder)
+    except OSError as error:
+        return error.strerror or str(error)
+    if not os.path.isdir(folder):  # noqa: PTH112 - a Path raises below a folder of another user
+        return os.strerror(errno.ENOTDIR)
+    if os.access(folder, os.W_OK | os.X_OK):
+        return ""
+    return os.strerror(errno.EROFS if about.f_flag & os.ST_RDONLY else errno.EACCES)
+
+
 def first_line(path: Path) -> str:
     """Return the first line of a regular file, without blanks around it; "" if it has none.
 

@@ -11,11 +11,13 @@ import argparse
 import dataclasses
 import functools
 import json
+import os
 import shlex
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from replayer import trusted_path
 from replayer.cli import run_options
 from replayer.errors import Impossible
 from replayer.followers.followed_run import followed
@@ -29,7 +31,7 @@ from replayer.report.writers import terminal_writer
 from replayer.results import editing, store, tags
 from replayer.run.plan import resume
 from replayer.run.plan import workload as workload_file
-from replayer.run.plan.forecast import forecast
+from replayer.run.plan.forecast import check_folders, forecast
 from replayer.run.plan.request import build_request
 from replayer.run.plan.workload import turns
 from replayer.run.remote.placement import Placement
@@ -280,8 +282,7 @@ def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
                 f"--data-dir {args.data_dir} cannot be made: {error.strerror}"
             ) from error
     for name in names:
-        folder = args.data_dir and args.data_dir / name
-        own = {"engine": name, "label": args.label or name, "data_dir": folder}
+        own = {"engine": name, "label": args.label or name, **_own_folder(args.data_dir, name)}
         own |= {"json": args.json and args.dry_run, "quiet": args.quiet or args.json}
         say(f"engine: {name}")
         try:
@@ -306,6 +307,17 @@ def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
         again = f"as a page: replayer compare {ids}{folder} --html FILE"
         console.write(terminal_writer.render(side_by_side.document(one, again)))
     return 0
+
+
+def _own_folder(above: Path | None, name: str) -> dict[str, Path]:
+    """Return the options with the data folder of one of several engines; it is in --data-dir.
+
+    `first_made` is the first folder that a run makes, as it makes --data-dir itself if missing.
+    """
+    if above is None:
+        return {}
+    folder = above / name
+    return {"data_dir": folder, "first_made": folder if os.path.lexists(above) else above}
 
 
 def _run_one(args: argparse.Namespace, *, last: bool = True) -> Path | None:
@@ -334,6 +346,9 @@ def _run_one(args: argparse.Namespace, *, last: bool = True) -> Path | None:
     notes = tuple(args.note)
     order = replace(order, notes=notes, tags=tags.given(args.tag), resumed=stored)
     if args.dry_run:
+        _check_results(where)
+        if wanted == Placement():
+            check_folders(replace(order, data_dir=getattr(args, "first_made", order.data_dir)))
         _forecast(order, as_json=args.json, where=where)
         return None
     kept = ResultWriter(where, goes_on=path, worded=summary.with_headline)
@@ -384,6 +399,16 @@ def _resumed(args: argparse.Namespace, wanted: Placement, where: Path) -> tuple[
     if next(resume.missing(stored, turns(resume.workload_of(stored))), None) is None:
         raise Impossible(f"{stored.id} is whole: none of its steps is missing")
     return path, stored
+
+
+def _check_results(where: Path) -> None:
+    """Raise Impossible if no result can be stored in a folder; the folder is not made."""
+    there = where if os.path.lexists(where) else where.parent
+    if reason := trusted_path.refusal(there):
+        raise Impossible(
+            f"the result cannot be stored in {where}: {reason}; "
+            f"give a folder that you may write with --results"
+        )
 
 
 def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> None:

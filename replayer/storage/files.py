@@ -69,12 +69,11 @@ def check_parent(parent: Path) -> None:
     """Raise Impossible if no folder for files can be made in `parent`; nothing is written."""
     try:
         with trusted_path.steady(parent, _WHAT) as folder:
-            able = os.access(f"/proc/self/fd/{folder.fd}", os.W_OK | os.X_OK)
-            frozen = os.fstatvfs(folder.fd).f_flag & os.ST_RDONLY
+            reason = trusted_path.refusal(Path(f"/proc/self/fd/{folder.fd}"))
     except OSError as error:
         raise _no_folder(parent, error.strerror) from error
-    if not able:
-        raise _no_folder(parent, os.strerror(errno.EROFS if frozen else errno.EACCES))
+    if reason:
+        raise _no_folder(parent, reason)
 
 
 def _no_folder(parent: Path, reason: str | None) -> Impossible:

@@ -1,8 +1,10 @@
 """What a user or a machine can cause is one sentence: each of these was once a traceback."""
 
+import dataclasses
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -249,3 +251,45 @@ def test_a_data_folder_that_may_not_be_entered_is_refused_before_a_run_is_stored
         assert list((tmp_path / "results").glob("*.json")) == []
         assert found["data folder"] == "no"
     assert list(journal.notes("files")) == []
+
+
+@pytest.mark.parametrize("workload", ["pg-fsync", "smoke"])
+@pytest.mark.parametrize("option", ["--data-dir", "--results", "REPLAYER_HOME"])
+def test_a_dry_run_refuses_the_folders_that_the_run_would(
+    replayer: Replayer, tmp_path: Path, workload: str, option: str
+) -> None:
+    """One that may not be entered and one that is a file, and the other folders stay unmade."""
+    folder, command = closed_folder(tmp_path)
+    (tmp_path / "file").touch()
+    before = sorted(tmp_path.iterdir())
+    reasons = {
+        folder / "x": "Permission denied|cannot enter",
+        tmp_path / "file": "[Nn]ot a (di|fo)",
+    }
+    for wanted, reason in reasons.items():
+        words: tuple[object, ...] = ("run", workload, "--dry-run", option, wanted)
+        called = replayer
+        if option == "REPLAYER_HOME":
+            words = words[:3]
+            called = dataclasses.replace(replayer, environment={option: str(wanted)})
+        done = called.process(*words, status=2, command=command)
+
+        assert done.err.count("replayer: error: ") == 1
+        assert re.search(reason, done.err), done.err
+        assert option in done.err or option == "--data-dir", done.err
+        assert str(wanted) in done.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_dry_run_of_several_engines_needs_no_folder_yet(
+    replayer: Replayer, tmp_path: Path
+) -> None:
+    """A run makes the one of --data-dir, and in it one for each engine."""
+    words = ("run", "columnstores", "--dry-run", "--data-dir")
+    replayer(*words, tmp_path / "new")
+    refused = replayer(*words, tmp_path / "none" / "new", status=2)
+
+    assert f"data folder {tmp_path}/none/new cannot be made: {tmp_path}/none is not there" in (
+        refused.err
+    )
+    assert list(tmp_path.iterdir()) == []

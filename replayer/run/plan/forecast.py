@@ -4,16 +4,17 @@ Nothing is started and nothing is written, not even replayer's own folder. A ser
 asked for the folder of its files.
 """
 
+import os
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from replayer import journal, registry
+from replayer import journal, registry, trusted_path
 from replayer.analysis.advice import estimates
 from replayer.analysis.advice.estimates import Expectation, Known
-from replayer.errors import ReplayerError
+from replayer.errors import Impossible, ReplayerError
 from replayer.machine.free_space import NO_LIMIT, free_bytes, nearest_folder
 from replayer.machine.host import Host
 from replayer.model import Run, StepSpec, Workload
@@ -23,6 +24,8 @@ from replayer.run.plan import footprint, workload
 from replayer.run.plan.workload import turns
 from replayer.run.runner import RunRequest
 from replayer.servers import remote, setting_names
+from replayer.servers.data_folder import DataFolder
+from replayer.storage.files import check_parent
 
 _SAID = frozenset({"step", "name", "once", "probe"})
 """Keys of a step that are not listed again, as another part of the step's line shows them."""
@@ -109,6 +112,26 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
         disk_bytes=footprint.disk_bytes(filter(None, prints)),
         expected=_expected(asked, runs),
     )
+
+
+def check_folders(order: RunRequest) -> None:
+    """Raise Impossible if the run would refuse replayer's own folder or the folder of its data.
+
+    Nothing is made, also not to try it.
+    """
+    journal.check_home()
+    if order.data_dir is None or order.url is not None:
+        return
+    if not order.needs_database:
+        check_parent(order.data_dir)
+        return
+    folder = DataFolder(trusted_path.real(order.data_dir))
+    folder.check(None)
+    there = folder.path if os.path.lexists(folder.path) else folder.path.parent
+    if reason := trusted_path.refusal(there):
+        raise Impossible(
+            f"data folder {folder.path} cannot be written: {reason}", "give another --data-dir"
+        )
 
 
 def expect(asked: Workload, folders: Iterable[Path]) -> Expectation:
