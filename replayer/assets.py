@@ -83,7 +83,7 @@ def workload(name: str) -> Path:
             raise NotFound(f"{name} is a folder; give the path to a .toml file in it")
         if not os.path.isfile(path):  # noqa: PTH113 - a Path raises for a name that is too long
             raise NotFound(
-                f"workload file {name} is not there; give a path to a .toml file or a name "
+                f"workload file {name} {absence(name)}; give a path to a .toml file or a name "
                 f"from `replayer list workloads`"
             )
         return path
@@ -91,6 +91,14 @@ def workload(name: str) -> Path:
     if name not in known:
         raise NotFound(f"there is no workload {name!r}{nearest(name, known)}")
     return known[name]
+
+
+def absence(path: Path | str) -> str:
+    """Return how a path is no regular file, such as `is not there` or `is a pipe or a device`."""
+    if os.path.isdir(path):  # noqa: PTH112 - a Path raises for a name that is too long
+        return "is a folder"
+    there = os.path.exists(path)  # noqa: PTH110 - a Path raises for a name that is too long
+    return "is a pipe or a device, and no file" if there else "is not there"
 
 
 def open_regular(path: Path) -> BinaryIO:

@@ -224,7 +224,7 @@ def find(wanted: str, where: str | Path) -> Path:
                 f"{wanted} is a folder; give a run file, or name the folder with --results"
             )
         if not os.path.isfile(wanted):  # noqa: PTH113 - a Path raises for a name that is too long
-            raise NotFound(f"the run file {wanted} is not there")
+            raise NotFound(f"the run file {wanted} {assets.absence(wanted)}")
         return Path(wanted)
     check_readable(where)
     known = {path.stem: path for path in where.glob("*.json")}

@@ -293,3 +293,18 @@ def test_a_dry_run_of_several_engines_needs_no_folder_yet(
         refused.err
     )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "name"), [("run", "w.toml"), ("run", "w.replay"), ("show", "r.json")]
+)
+def test_a_pipe_in_place_of_a_file_is_not_called_missing(
+    replayer: Replayer, tmp_path: Path, words: str, name: str
+) -> None:
+    """It is there: what is refused is its kind, and what is not there is still called so."""
+    missing = replayer(words, name if words == "run" else f"./{name}", status=2)
+    os.mkfifo(tmp_path / name)
+    pipe = replayer(words, tmp_path / name, status=2)
+
+    assert f"{name} is not there" in missing.err
+    assert f"{tmp_path / name} is a pipe or a device, and no file" in pipe.err

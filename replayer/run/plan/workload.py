@@ -112,7 +112,8 @@ def _capture(name: str) -> Path:
     """
     if not os.path.isfile(name):  # noqa: PTH113 - a Path raises for a name that is too long
         raise NotFound(
-            f"the capture {name} is not there; `replayer convert LOG... --out {name}` makes one"
+            f"the capture {name} {assets.absence(name)}; `replayer convert LOG... --out FILE` "
+            f"makes one"
         )
     return Path(name)
 
