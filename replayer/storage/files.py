@@ -124,7 +124,7 @@ class Workspace:
 
     def __exit__(self, *exception: object) -> None:
         with signals.shield():
-            # Where no folder was made, such as below a file, there is nothing to look for.
+            # If no folder was made, such as below a file, there is nothing to look for.
             with contextlib.nullcontext() if self._made else contextlib.suppress(OSError):
                 _remove(self.folder)
             if self._note is not None:
