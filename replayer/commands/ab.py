@@ -250,7 +250,7 @@ def _job(args: argparse.Namespace, trial: Trial) -> BootJob:
     words += [
         *run_options.list_run_arguments(args),
         f"--seed={trial.seed}",
-        f"--results={args.results or store.folder()}",
+        f"--results={store.folder(args.results).absolute()}",
     ]
     return BootJob(
         path=trial.options.results.with_suffix(".plan"),
@@ -315,8 +315,9 @@ def _named_apart(
 def _name_kernels(args: argparse.Namespace, place: FactorPlace) -> bool:
     """Return whether each run needs its own boot, as a variant sets the kernel or its command line.
 
-    If so, `args` is changed: a variant without a kernel gets the running kernel, and the path of a
-    workload file becomes absolute. Raises Impossible for options that cannot be used with boots.
+    If so, `args` is changed: a variant without a kernel gets the running kernel, and paths become
+    absolute, as each boot begins in another folder. Raises Impossible for options that cannot be
+    used with boots.
     """
     both = [variant.parse_variant(text, place, switch=args.switch) for text in (args.a, args.b)]
     if not any(own.of_scope("boot") for own in both):
@@ -332,8 +333,10 @@ def _name_kernels(args: argparse.Namespace, place: FactorPlace) -> bool:
     for name, own in zip("ab", both, strict=True):
         if "kernel" not in dict(own.levels):
             setattr(args, name, f"kernel={release} {getattr(args, name)}".strip())
+        setattr(args, name, variant.with_absolute_paths(getattr(args, name)))
+    if args.data_dir:
+        args.data_dir = args.data_dir.absolute()
     if args.workload.endswith((".toml", ".replay")):
-        # Each boot begins in another folder.
         args.workload = str(Path(args.workload).absolute())
     return True
 

@@ -50,7 +50,8 @@ _OPTIONS = frozenset(
 )
 """Options of `replayer run` that a variant may have, each with one value."""
 _SERVER_OPTIONS = frozenset({"--pg-set", "--server-set"})
-_MAKES_DATA = frozenset({"--engine", "--pg-bindir", "--bindir"})
+_PROGRAMS = frozenset({"--pg-bindir", "--bindir"})
+_MAKES_DATA = _PROGRAMS | {"--engine"}
 _TAKERS: dict[str, Callable[[Note], str]] = {
     **dict.fromkeys(kernel_settings.NOTES, kernel_settings.recover),
     **dict.fromkeys(own_group.NOTES, own_group.recover),
@@ -142,6 +143,22 @@ def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str
     _refuse_twice([name for name, _ in levels])
     _refuse_twice(_settings(arguments))
     return Variant(label or text or "as it is", tuple(arguments), tuple(levels), command)
+
+
+def with_absolute_paths(text: str) -> str:
+    """Return the text of a variant in which a relative folder of programs is an absolute path.
+
+    Raises Impossible if the text has a quote that is not closed.
+    """
+    given = _words(text)
+    words = list(given)
+    for number, (before, word) in enumerate(zip(["", *given], given, strict=False)):
+        name, sign, folder = word.partition("=")
+        if name in _PROGRAMS and sign:
+            words[number] = f"{name}={Path(folder).absolute()}"
+        elif before in _PROGRAMS:
+            words[number] = str(Path(word).absolute())
+    return text if words == given else shlex.join(words)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
-"""`ab --fail-if-worse`: the exit status of a comparison."""
+"""`ab`: the exit status of `--fail-if-worse`, and the plan of a trial between boots."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ from replayer.analysis.differences.metric_verdicts import MetricRow, MetricVerdi
 from replayer.commands import ab
 from replayer.errors import Worse
 from replayer.model import Better
+from replayer.run.plan import run_words
 
 
 def compared(base: float, other: float, ratio: float | None) -> Any:
@@ -41,3 +43,20 @@ def test_a_metric_without_a_ratio_is_worse_too(
         return
     with pytest.raises(Worse, match=r"load\.errors"):
         ab._fail_if_worse(trial, compared(*values), least)
+
+
+def test_a_plan_of_boots_is_the_same_from_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words in the plan ask for the same trial, with the same plan, in any other folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REPLAYER_RESULTS", raising=False)
+    variants = ("--a=kernel=1.0 --pg-bindir=./old", "--b", "kernel=2.0 --bindir 'the new'")
+    asked = run_words.parse(["smoke", *variants, "--data-dir", "data"], "ab")
+    job = ab._job(asked, ab._trial(asked))
+    monkeypatch.chdir("/")
+    again = run_words.parse(job.words[1:], "ab")
+
+    assert ab._job(again, ab._trial(again)) == job
+    assert job.path.parent == tmp_path / "results"
+    assert f"--b=kernel=2.0 --bindir '{tmp_path}/the new'" in job.words
