@@ -7,10 +7,14 @@ boot, and gets the next kernel from it.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replayer import journal, trusted_path
 from replayer.analysis.differences import boot_plan
+from replayer.boots import systemd_unit
+from replayer.errors import Impossible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,10 +43,29 @@ class BootJob:
         return boot_plan.folder(self.path)
 
     def write(self) -> None:
-        """Write the plan of boots, unless its file exists."""
-        if not self.path.exists():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            boot_plan.write(self.path, self._schedule())
+        """Write the plan of boots, unless its file has the same plan.
+
+        A plan that was made with other options, such as another metric, is replaced. Raises
+        Impossible if the machine does that plan now, or if the file is not a plan.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with trusted_path.Folder(self.path.parent) as folder:
+            if folder.mode(self.path.name):
+                earlier = boot_plan.load(self.path)
+                if earlier == self._schedule():
+                    return
+                self._refuse_started(earlier)
+                folder.forget(self.path.name)
+        boot_plan.write(self.path, self._schedule())
+
+    def _refuse_started(self, earlier: BootSchedule) -> None:
+        path = trusted_path.real(self.path)
+        if any(note.text("plan") == str(path) for note in journal.notes(systemd_unit.NOTE)):
+            raise Impossible(
+                f"other options are given than those of `replayer {shlex.join(earlier.job)}`, "
+                f"whose plan {path} the machine does now: give the same, or end that plan with "
+                f"`replayer boots stop`"
+            )
 
     def _schedule(self) -> BootSchedule:
         return boot_plan.of_job(self.kernels, self.words, self.arguments)
