@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,11 @@ def kept_for_ever(system: System, block: str) -> str:
     if mount.type in _READ_ONLY:
         return f"{mount.point} is {mount.type}, where GRUB cannot forget a choice once followed"
     folder = f"sys/dev/block/{mount.device}"
-    layer = system.host.read(f"{folder}/dm/uuid").partition("-")[0]
+    if system.host.exists(f"{folder}/partition"):
+        # A partition's folder is in that of its disk; md/ and dm/ are only there.
+        folder += "/.."
+    # A partition that the device mapper made has a uuid such as part2-LVM-abcd.
+    layer = re.sub(r"^part\d+-", "", system.host.read(f"{folder}/dm/uuid")).partition("-")[0]
     if layer in {"LVM", "CRYPT"} or system.path(f"{folder}/md").exists():
         return (
             f"{mount.point} is on {'software RAID' if layer == '' else layer}, where GRUB cannot "

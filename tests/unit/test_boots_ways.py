@@ -120,15 +120,22 @@ def test_grub_chooses_by_the_path_of_identifiers(debian: Machine) -> None:
         ("proc/cmdline", "root=/dev/sda1 ro\n", "not started by GRUB"),
         ("proc/self/mountinfo", "1 0 0:9 / / rw - btrfs /dev/sda1 rw\n", "is btrfs"),
         ("sys/dev/block/8:1/dm/uuid", "LVM-abcd\n", "is on LVM"),
+        ("sys/dev/block/8:1/dm/uuid", "part2-LVM-abcd\n", "is on LVM"),
         ("sys/dev/block/8:1/md/level", "raid1\n", "is on software RAID"),
+        ("sys/devices/md127/md/level", "raid1\n", "is on software RAID"),
     ],
-    ids=["old-menu", "no-kernels", "not-grub", "btrfs", "lvm", "md"],
+    ids=["old-menu", "no-kernels", "not-grub", "btrfs", "lvm", "part", "md", "md-part"],
 )
 def test_grub_is_refused_where_a_choice_would_stay(
     debian: Machine, path: str, text: str, words: str
 ) -> None:
     """Above all where GRUB cannot write its block: a kernel that panics would come up for ever."""
+    debian.write("sys/devices/md127/md127p2/partition", "2\n")
     debian.write(path, text)
+    disk = debian.root / "sys/dev/block/8:1"
+    if not disk.exists():
+        disk.parent.mkdir(parents=True)
+        disk.symlink_to("../../devices/md127/md127p2")
 
     assert words in loaders.load("grub").refusal(System(debian.root))
 
