@@ -308,13 +308,14 @@ def test_kexec_that_is_refused_says_why(kexec: System, path: str, words: str) ->
     ("path", "text", "words"),
     [
         ("proc/sys/kernel/kexec_load_disabled", "1", "only a restart undoes"),
+        ("proc/cmdline", "ro nosmt panic=30 replayer.boots=kexec\n", "earlier plan, whose words"),
         (f"boot/config-{KERNELS[0]}", "CONFIG_SMP=y\n", "could not start the next"),
     ],
 )
 def test_kexec_is_refused_where_the_kernel_has_none(
     kexec: System, path: str, text: str, words: str
 ) -> None:
-    """This kernel's switch, and the next kernel's configuration."""
+    """This kernel's switch and command line, and the next kernel's configuration."""
     write(kexec.root, path, text)
     way = loaders.load("kexec")
     reason = way.refusal(kexec)

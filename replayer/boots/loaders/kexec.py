@@ -37,6 +37,11 @@ def refusal(system: System) -> str:
         return "there is no program kexec (kexec-tools)"
     if not system.systemd:
         return "without systemd a machine is not shut down in order before kexec"
+    if MARK in system.arguments:
+        return (
+            "this kernel was started by kexec for an earlier plan, whose words on its command line "
+            "the next kernels would get, too: restart first"
+        )
     if not entries(system):
         return "there are no kernels in /boot"
     return ""
