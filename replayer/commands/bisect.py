@@ -48,6 +48,8 @@ the order of the list matters: its first entry is before the change, its last af
 _FILES = (".toml", ".replay")
 _IMAGE = "vmlinuz-"
 _BOOT = Path("/boot")
+_CANDIDATE = re.compile(r"[-.~]?(?<![a-z])rc(?=\d)")
+"""The sign of a release candidate: 6.12.0-rc1, Debian's 6.12~rc1, Ubuntu's 6.12.0-061200rc1."""
 _FEWEST = 2
 _MOST = 200
 
@@ -256,7 +258,8 @@ def _commit(args: argparse.Namespace, build: CommitBuild, commit: str) -> Search
 def _kernels(text: str) -> list[str]:
     """Return the kernel releases that a list with commas, or a file with one in each line, names.
 
-    A name with * stands for the kernels in /boot that it matches, sorted by version.
+    A name with * stands for the kernels in /boot that it matches, sorted by version, without those
+    for repairs.
     """
     file = Path(text)
     lines = assets.text(file).splitlines() if file.is_file() else text.split(",")
@@ -268,7 +271,11 @@ def _kernels(text: str) -> list[str]:
         if "*" not in pattern:
             found.append(" ".join([pattern, *more]))
             continue
-        images = [path.name.removeprefix(_IMAGE) for path in _BOOT.glob(f"{_IMAGE}{pattern}")]
+        images = [
+            path.name.removeprefix(_IMAGE)
+            for path in _BOOT.glob(f"{_IMAGE}{pattern}")
+            if "rescue" not in path.name
+        ]
         if not images:
             raise Impossible(f"--kernels {word}: {_BOOT} has no kernel of such a name")
         found += [" ".join([one, *more]) for one in sorted(images, key=_version)]
@@ -276,7 +283,16 @@ def _kernels(text: str) -> list[str]:
 
 
 def _version(name: str) -> list[tuple[int, str]]:
-    return [(int(n), "") if n else (-1, text) for n, text in re.findall(r"(\d+)|(\D+)", name)]
+    """Return the parts of a release, by which releases are sorted.
+
+    A release candidate comes before its release.
+    """
+    plain = _CANDIDATE.sub("~", name)
+    parts = [
+        (int(number), "") if number else (-2 if text == "~" else -1, text)
+        for number, text in re.findall(r"(\d+)|(~|[^\d~]+)", plain)
+    ]
+    return [*parts, (-1, "")]
 
 
 # Kernels: one boot at a time
