@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replayer.analysis.differences import boot_plan
 from replayer.errors import Impossible, NotFound
+from replayer.machine.boot_line import split_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -82,7 +83,8 @@ def halts_on_panic(system: System, entry: KernelEntry) -> bool:
     The last `panic=` on its command line decides, else its build configuration. Without both, True
     is assumed.
     """
-    set_to = [word.partition("=")[2] for word in entry.arguments.split() if word[:6] == "panic="]
+    words, _ = split_line(entry.arguments)
+    set_to = [word.partition("=")[2] for word in words if word[:6] == "panic="]
     if set_to:
         return set_to[-1] == _NO_TIMEOUT
     config = system.host.read(f"boot/config-{entry.release}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from replayer import shell
 from replayer.errors import ReplayerError
+from replayer.machine.boot_line import split_line
 from replayer.machine.host import Host
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ class System:
 
     @property
     def arguments(self) -> list[str]:
-        """Return the words of the kernel's command line."""
-        return self.host.read("proc/cmdline").split()
+        """Return the words of the command line that the kernel reads: those before `--`."""
+        return split_line(self.host.read("proc/cmdline"))[0]
 
     @property
     def systemd(self) -> bool:

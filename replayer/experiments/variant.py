@@ -26,6 +26,7 @@ from replayer.conditions import kernel_settings, memory_bound, own_group, switch
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
 from replayer.experiments.reached_settings import check_kept, refuse_unreached, settings_of
+from replayer.machine.boot_line import split_line
 from replayer.results import editing, store
 from replayer.results.tags import NOT_COUNTED
 from replayer.run.plan import run_words
@@ -475,7 +476,7 @@ def _refuse_other_boot(variant: Variant, place: FactorPlace) -> None:
     release, line = (
         place.host.read(f"proc/{name}") for name in ("sys/kernel/osrelease", "cmdline")
     )
-    if not boot_plan.target_of(wanted).fits(release, line.split()):
+    if not boot_plan.target_of(wanted).fits(release, split_line(line)[0]):
         levels = " ".join(f"{name}={level}" for name, level in variant.of_scope("boot"))
         raise Impossible(
             f"{levels} needs another boot: this one is {release} with {line or 'no words'}"

@@ -21,6 +21,7 @@ from replayer import registry
 from replayer.conditions import kernel_settings
 from replayer.engines import engine as engines
 from replayer.errors import Impossible, NotFound, nearest
+from replayer.machine.boot_line import split_line
 from replayer.machine.host import Host
 
 if TYPE_CHECKING:
@@ -237,7 +238,8 @@ def word_on_line(place: FactorPlace, key: str, default: str) -> str:
 
     If `key=value` is there several times, the last one counts.
     """
-    words = [word.partition("=") for word in place.host.read("proc/cmdline").split()]
+    line, _ = split_line(place.host.read("proc/cmdline"))
+    words = [word.partition("=") for word in line]
     return next((value for name, _, value in reversed(words) if name == key), default)
 
 

@@ -132,7 +132,7 @@ def _dynamic_preemption(host: Host, release: str) -> str:
     It is read from debugfs, else from the boot options, else from the build's configuration.
     """
     active = re.search(r"\((\w+)\)", host.read("sys/kernel/debug/sched/preempt"))
-    booted = re.search(r"\bpreempt=(\w+)", host.read("proc/cmdline"))
+    booted = re.search(r"\bpreempt=(\w+)", _command_line(host))
     if active or booted:
         return (active or booted)[1]  # type: ignore[index]
     names = {

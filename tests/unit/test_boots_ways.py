@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from replayer import registry
+from replayer import factors, registry
 from replayer.analysis.differences import boot_plan
-from replayer.boots import kernels, loaders, responder, systemd_unit
+from replayer.boots import kernels, loaders, responder, service, systemd_unit
 from replayer.boots.kernels import KernelEntry
 from replayer.boots.system import System
 from replayer.errors import Impossible, NotFound, ReplayerError
+from replayer.factors import FactorPlace
 from tests.booted import DEFAULT, KERNELS, Machine
 from tests.conftest import missing
 
@@ -249,6 +250,23 @@ def test_kexec_gives_each_kernel_its_words_for_that_boot(kexec: System) -> None:
     write(kexec.root, "proc/cmdline", "root=/dev/vda1 ro panic=30 replayer.boots=kexec\n")
     assert way.booted_as_chosen(kexec, entry) is True
     assert way.entries(kexec)[0].arguments == "root=/dev/vda1 ro"
+
+
+def test_words_for_the_first_process_are_not_the_kernels(kexec: System) -> None:
+    """What comes after `--` is no word that the kernel got, and replayer puts none there."""
+    way, both = loaders.load("kexec"), (KERNELS[0], f"{KERNELS[0]} nosmt quiet")
+    write(kexec.root, "proc/cmdline", "BOOT_IMAGE=/vmlinuz-6 ro quiet panic=0 -- panic=5 nosmt\n")
+    entry = way.entries(kexec)[0]
+    way.choose(kexec, entry, boot_plan.target_of(both[1]).merged(entry.arguments))
+
+    words = (kexec.root / "calls").read_text().splitlines()[-1].partition("--command-line=")[2]
+    assert words == "ro nosmt quiet panic=30 replayer.boots=kexec -- panic=5 nosmt"
+    schedule = boot_plan.of_job(both, ("bisect",), ())
+    assert boot_plan.planned(schedule, KERNELS[0], words) == both[1]
+    assert boot_plan.planned(schedule, KERNELS[0], entry.arguments) == both[0]
+    assert service.missing_words(kexec, both[1]) == ("nosmt",)
+    assert kernels.halts_on_panic(kexec, KernelEntry("6.1", "a", "panic=0 -- panic=5"))
+    assert factors.word_on_line(FactorPlace(host=kexec.host), "panic", "") == "0"
 
 
 def test_a_driven_machine_reports_the_words_that_its_boot_lacks(

@@ -21,6 +21,7 @@ from replayer import assets, trusted_path
 from replayer.analysis.differences.samples import Side
 from replayer.analysis.differences.selection import Chosen, Columns, choose, no_column
 from replayer.errors import Impossible, ReplayerError
+from replayer.machine.boot_line import split_line
 from replayer.model import Noun, Run, Status
 from replayer.results import store
 
@@ -71,19 +72,21 @@ class BootTarget(NamedTuple):
     def fits(self, release: str, line: Sequence[str]) -> bool:
         """Return whether a boot is one of this target, by its kernel.
 
-        `release` is the kernel's release, and `line` has the words of its command line.
+        `release` is the kernel's release, and `line` has the words that it reads on its command
+        line.
         """
         named = release == self.release or fnmatchcase(release, self.release)
         return named and set(self.words) <= set(line)
 
     def merged(self, line: str) -> str:
-        """Return a kernel's command line with the target's words appended.
+        """Return a kernel's command line with the target's words, where the kernel reads them.
 
-        Words of `line` with the same keys (the part before `=`) are removed.
+        Words that the kernel reads with the same keys (the part before `=`) are removed.
         """
         keys = {word.partition("=")[0] for word in self.words}
-        kept = [word for word in line.split() if word.partition("=")[0] not in keys]
-        return " ".join([*kept, *self.words])
+        words, others = split_line(line)
+        kept = [word for word in words if word.partition("=")[0] not in keys]
+        return " ".join([*kept, *self.words, *others])
 
 
 def target_of(kernel: str) -> BootTarget:
@@ -242,7 +245,7 @@ def planned(schedule: BootSchedule, release: str, line: str = "") -> str | None:
     the most words of the command line, and among these the one whose release is not a pattern.
     Raises Impossible if several are left.
     """
-    words = line.split()
+    words, _ = split_line(line)
     targets = {kernel: target_of(kernel) for kernel in schedule.kernels}
     ranks = {
         kernel: (len(target.words), target.release == release)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from replayer.boots import kernels
 from replayer.boots.kernels import KernelEntry
 from replayer.errors import ReplayerError
+from replayer.machine.boot_line import join_line, split_line
 
 if TYPE_CHECKING:
     from replayer.boots.system import System
@@ -42,9 +43,7 @@ def refusal(system: System) -> str:
             "this kernel was started by kexec for an earlier plan, whose words on its command line "
             "the next kernels would get, too: restart first"
         )
-    if not entries(system):
-        return "there are no kernels in /boot"
-    return ""
+    return "" if entries(system) else "there are no kernels in /boot"
 
 
 def entries(system: System) -> list[KernelEntry]:
@@ -65,7 +64,8 @@ def plain(system: System) -> list[str]:
     Left out are words that a boot loader adds (BOOT_IMAGE=, initrd=), and those that replayer adds
     for one boot (panic=, and its mark).
     """
-    return [word for word in system.arguments if not _OWN.fullmatch(word)]
+    words, others = split_line(system.host.read("proc/cmdline"))
+    return [*(word for word in words if not _OWN.fullmatch(word)), *others]
 
 
 def default(system: System) -> str:  # noqa: ARG001 - kexec does not know the default
@@ -95,7 +95,7 @@ def choose(system: System, entry: KernelEntry, arguments: str) -> None:
     Two words are added: `panic=`, so that the kernel restarts after a panic, and replayer's mark,
     by which the boot is recognized.
     """
-    words = f"{arguments} panic={PANIC_SECONDS} {MARK}"
+    words = join_line(arguments, f"panic={PANIC_SECONDS}", MARK)
     initramfs = _initramfs(system, entry.release)
     loaded = ("--initrd", system.path(initramfs)) if initramfs else ()
     try:
