@@ -19,12 +19,11 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from replayer import shell
 from replayer.errors import Impossible
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    from replayer.shell import User
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -85,7 +84,7 @@ class Folder:
         inner.fd = os.open(name, os.O_RDONLY | _FOLDER, dir_fd=self.fd)
         return inner
 
-    def make(self, name: str, mode: int, owner: User | None = None) -> None:
+    def make(self, name: str, mode: int, owner: shell.User | None = None) -> None:
         """Make a folder in this one, with exactly this mode; without `owner` it is this user's."""
         os.mkdir(name, 0o700, dir_fd=self.fd)
         with self.below(name) as made:
@@ -93,7 +92,7 @@ class Folder:
                 os.fchown(made.fd, owner.uid, owner.gid)
             os.fchmod(made.fd, mode)
 
-    def create(self, name: str, mode: int = 0o644, owner: User | None = None) -> int:
+    def create(self, name: str, mode: int = 0o644, owner: shell.User | None = None) -> int:
         """Create a file in this folder; return its descriptor, to read and write.
 
         Without `owner` it belongs to this user.  Raises OSError if the name exists already.
@@ -109,7 +108,7 @@ class Folder:
         name: str,
         text: str,
         mode: int = 0o644,
-        owner: User | None = None,
+        owner: shell.User | None = None,
         *,
         draft: str = "",
     ) -> None:
@@ -128,6 +127,26 @@ class Folder:
         except BaseException:
             self.forget(draft)
             raise
+
+    def renew(self, name: str, text: str, *, draft: str) -> None:
+        """Write a file as `replace` does; it keeps its mode and, if root writes it, its owner.
+
+        A file that does not exist yet gets the mode that the umask leaves of 0o666.
+        """
+        mode, owner = 0o666, None
+        with contextlib.suppress(FileNotFoundError):
+            about = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+            if stat.S_ISREG(about.st_mode):
+                mode = about.st_mode & 0o777
+                if os.geteuid() == 0 != about.st_uid:
+                    owner = shell.User("", about.st_uid, about.st_gid)
+        try:
+            self.replace(name, text, mode, owner, draft=draft)
+        except PermissionError:
+            if owner is None:
+                raise
+            # On some network file systems root is an ordinary user.
+            self.replace(name, text, mode, draft=draft)
 
     def rename(self, old: str, new: str) -> None:
         """Rename an entry of this folder; an entry with the new name is replaced."""

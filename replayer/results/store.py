@@ -144,12 +144,12 @@ def reserve(where: str | Path, run: Run) -> Path:
 def save(path: str | Path, run: Run) -> None:
     """Write a run atomically: a reader sees the old file or the new one, even after a power cut.
 
-    Raises ReplayerError if the file cannot be written.
+    The new file has the rights of the old one.  Raises ReplayerError if it cannot be written.
     """
     path = Path(path)
     try:
         with trusted_path.Folder(path.parent) as results:
-            results.replace(path.name, text(run), 0o666, draft=f".{path.name}.{os.getpid()}.new")
+            results.renew(path.name, text(run), draft=f".{path.name}.{os.getpid()}.new")
             # Some file systems cannot sync a folder; the name is then as safe as they make it.
             with contextlib.suppress(OSError):
                 os.fsync(results.fd)

@@ -14,7 +14,7 @@ import pytest
 
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.model import Better, Measurement, Run, Status, StepResult
-from replayer.results import store
+from replayer.results import editing, store
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
 
@@ -44,6 +44,21 @@ def refusal(path: Path) -> str:
     assert "\n" not in text
     assert str(path) in text
     return text
+
+
+def test_a_changed_run_is_read_by_those_who_read_it_before(run: Run, tmp_path: Path) -> None:
+    """A new label does not open a private file to all, and root's change leaves it to its owner."""
+    path = tmp_path / f"{run.id}.json"
+    store.save(path, run)
+    path.chmod(0o600)
+    owner = (1234, 1234) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(path, *owner)
+
+    editing.change(path, lambda stored: stored.model_copy(update={"label": "b", "writer": ""}))
+
+    about = path.stat()
+    assert (about.st_mode & 0o777, about.st_uid, about.st_gid) == (0o600, *owner)
+    assert store.load(path).label == "b"
 
 
 def test_every_format_has_a_fixture_that_loads() -> None:
