@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from replayer import registry
 from replayer.analysis.differences import boot_plan
-from replayer.followers.options import configure_followers, pass_followers_on
+from replayer.errors import Impossible
+from replayer.followers.options import (
+    configure_followers,
+    given_followers,
+    pass_followers_on,
+)
 from replayer.machine.host import Host
 from replayer.report.messages import show
 from replayer.run.plan import run_words
@@ -70,8 +75,15 @@ def _work(args: argparse.Namespace) -> int:
 
     A job is a command, such as `replayer bisect`, that names each next kernel itself. With --next
     only that kernel is printed. As a job names a command to run, a plan of another user is refused.
+    Raises Impossible for options of followers, which such a command does not have.
     """
     name, *words = boot_plan.load_own(args.plan).job
+    options = [f"--{option.replace('_', '-')}" for option in given_followers(args)]
+    if options:
+        raise Impossible(
+            f"{args.plan} is the plan of a `replayer {name}`, whose runs cannot be followed: leave "
+            f"out {', '.join(options)}"
+        )
     command = registry.load("commands", name)
     asked = run_words.parse(words, name)
     if args.next:

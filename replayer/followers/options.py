@@ -74,9 +74,13 @@ def pass_followers_on(given: argparse.Namespace, asked: argparse.Namespace) -> N
     `given` are the arguments of a command that starts a run, and `asked` are the arguments of that
     run.
     """
+    for name, value in given_followers(given).items():
+        setattr(asked, name, value)
+
+
+def given_followers(given: argparse.Namespace) -> dict[str, object]:
+    """Return name -> value of the options of `configure_followers` that the user gave."""
     default = argparse.ArgumentParser()
     configure_followers(default)
-    for name in _GIVEN:
-        value = getattr(given, name)
-        if value != default.get_default(name):
-            setattr(asked, name, value)
+    values = {name: getattr(given, name) for name in _GIVEN}
+    return {name: value for name, value in values.items() if value != default.get_default(name)}

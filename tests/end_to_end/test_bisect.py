@@ -110,6 +110,8 @@ def test_kernels_are_searched_one_boot_at_a_time(replayer: Replayer, tmp_path: P
     assert replayer("step", plan, "--next").out == "next boot: 0.1\n"
     assert replayer("step", plan).out == done.out
     assert not list(plan.with_suffix(".runs").glob("*"))
+    refused = replayer("step", plan, "--live", "--timeout", "1h", status=2).err
+    assert "cannot be followed: leave out --timeout, --live" in refused
 
 
 @pytest.mark.slow
