@@ -1,12 +1,14 @@
 """The limits that a process's cgroups set: processor time, and reads and writes of a disk.
 
 Both version 1 (cpu.cfs_quota_us, blkio.throttle.*) and 2 (cpu.max, io.max) are read. Of the limits
-of a process's group and of all groups above it, the lowest is in force.
+of a process's group and of all groups above it, the lowest is in force. Only the disk's limits of
+version 1 are of a group's own processes alone: the kernel does not apply them to the groups below.
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from replayer.machine.host import Host
@@ -207,8 +209,12 @@ def _number(host: Host, device: str | None) -> str:
 
 
 def _io_folders(host: Host, process: int) -> list[str]:
-    """Return the folders of a process's cgroups that may limit a disk, the process's own first."""
-    return list(dict.fromkeys([*host.cgroups("blkio", process), *host.cgroups("io", process)]))
+    """Return the folders of a process's cgroups that may limit a disk, the process's own first.
+
+    Of version 1 it is the process's own group alone.
+    """
+    own = islice(host.cgroups("blkio", process), 1)
+    return list(dict.fromkeys([*own, *host.cgroups("io", process)]))
 
 
 def _limit(host: Host, folder: str, number: str, file: str, key: str) -> float | None:

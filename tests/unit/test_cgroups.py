@@ -11,6 +11,7 @@ from replayer.machine.host import Host
 V1 = {
     "proc/77/cgroup": "7:blkio:/db/inner\n1:cpu,cpuacct:/db\n0::/\n",
     "proc/78/cgroup": "7:blkio:/\n1:cpu,cpuacct:/\n0::/\n",
+    "proc/79/cgroup": "7:blkio:/db/inner/deep\n1:cpu,cpuacct:/db/deep\n0::/\n",
     "proc/self/mountinfo": (
         "30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
         "36 25 0:32 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n"
@@ -36,6 +37,7 @@ V1 = {
 V2 = {
     "proc/77/cgroup": "0::/db\n",
     "proc/78/cgroup": "0::/\n",
+    "proc/79/cgroup": "0::/db/deep\n",
     "proc/self/mountinfo": "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
     "sys/fs/cgroup/db/cpu.max": "50000 100000\n",
     "sys/fs/cgroup/db/cpu.stat": (
@@ -70,6 +72,17 @@ def test_process_without_limits_has_none(host: Host) -> None:
     assert cgroups.limits(host, 78, "vda") == cgroups.CgroupLimits()
     assert cgroups.throttled(host, 78) is None
     assert cgroups.limits(host, 99, "vda") == cgroups.CgroupLimits()
+
+
+def test_a_disk_limit_of_a_group_above_is_in_force_in_version_2_only(host: Host) -> None:
+    """In version 1 a group's limits of a disk are of its own processes alone, as its counts are."""
+    above = host.cgroup_version() == "2"
+    limits = cgroups.CgroupLimits(cores=0.5, read_iops=500 if above else None)
+    served = (7, 8, 70, 80) if above else (None,) * 4
+
+    assert cgroups.limits(host, 79, "vda") == limits
+    throttled = cgroups.Throttled(40, 30, 1.5)
+    assert cgroups.account(host, 79, "vda") == cgroups.CgroupUsage(limits, throttled, *served)
 
 
 def test_throttling_is_counted(host: Host) -> None:
