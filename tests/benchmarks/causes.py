@@ -178,7 +178,7 @@ _SAME_BUFFERS = ("pg.log_line_prefix", "a:b")
 _IN_MEMORY = _SESSIONS.format(threads=2, scale="8M", more='shared_buffers = "64M"')
 _FROM_FILES = {"checksums": _QUIET_LOG, "shared_buffers": _SAME_BUFFERS}
 _NO_SERVER = {
-    "read_ahead_kb": ("swappiness", "60:50"),
+    "read_ahead_kb": ("wbt_lat_usec", "75000:70000"),
     "thp": ("thp_defrag", "madvise:never"),
     "io_method": ("dirty_background_ratio", "10:8"),
     "checksums": ("dirty_ratio", "20:25"),
@@ -240,7 +240,7 @@ CAUSES = (
         {
             **_FROM_FILES,
             "thp": ("huge_pages", "off:on"),
-            "io_method": ("swappiness", "60:50"),
+            "io_method": ("wbt_lat_usec", "75000:70000"),
         },
     ),
 )
@@ -386,7 +386,7 @@ def plant_two(place: CausesPlace) -> list[Row]:
 
 def plant_nothing(place: CausesPlace) -> list[Row]:
     """Return how many experiments name any of three factors that do nothing."""
-    words = "swappiness=60:50,nr_requests=256:128,zone_reclaim_mode=0:1"
+    words = "wbt_lat_usec=75000:70000,nr_requests=256:128,zone_reclaim_mode=0:1"
     false = []
     for number in range(NOTHINGS):
         began = time.monotonic()

@@ -285,6 +285,37 @@ def test_a_recorded_machine_is_read_below_its_root(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "files", "reason"),
+    [
+        ("1", ("cg/db/memory.swappiness",), "/cg/db/memory.swappiness is in force"),
+        ("1", ("cg/db/memory.swappiness", "cg/db/release_agent"), ""),
+        ("1", ("cg/db/memory.swappiness", "proc/sys/vm/force_cgroup_v2_swappiness"), ""),
+        ("2", ("cg/db/memory.max",), ""),
+    ],
+    ids=["a group of version 1", "the root of version 1", "forced", "version 2"],
+)
+def test_swappiness_is_switched_only_where_the_machines_is_in_force(
+    tmp_path: Path, version: str, files: tuple[str, ...], reason: str
+) -> None:
+    """A memory cgroup of version 1 has its own, unless it is the root or the kernel forces one."""
+    line, kind = {"1": ("4:memory", "cgroup"), "2": ("0:", "cgroup2")}[version]
+    texts = {
+        "proc/sys/vm/swappiness": "60\n",
+        "proc/self/cgroup": f"{line}:/db\n",
+        "proc/self/mountinfo": f"30 23 0:26 / /cg rw - {kind} cgroup rw,memory\n",
+        **dict.fromkeys(files, "1\n"),
+    }
+    for name, text in texts.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    found = factors.load("swappiness").unavailable(FactorPlace(host=Host(tmp_path)))
+    assert found.startswith(reason)
+    assert bool(found) is bool(reason)
+
+
 def test_huge_pages_that_nothing_reserved_are_refused(tmp_path: Path) -> None:
     """MariaDB would take small pages in silence, and PostgreSQL would not start."""
     pool = tmp_path / "proc/sys/vm/nr_hugepages"
