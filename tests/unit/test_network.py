@@ -1,5 +1,6 @@
 """Bytes of the network: those of devices, each once."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,29 @@ veth7a1:  300     7    0    0    0     0          0         0       30      7   
 """
 
 
-@pytest.mark.parametrize(("devices", "total"), [(("eth0", "eth1"), (1200, 120)), ((), (2700, 270))])
+@pytest.mark.parametrize(
+    ("devices", "masters", "total"),
+    [
+        (("eth0", "eth1"), {}, (1200, 120)),
+        (("eth0", "eth1"), {"eth0": "bond0", "eth1": "bond0"}, (1200, 120)),
+        (("eth0", "eth1"), {"eth1": "eth0"}, (1000, 100)),
+        ((), {}, (2700, 270)),
+    ],
+    ids=["devices", "members of a bond", "a fast path below a device", "no device"],
+)
 def test_what_passes_a_device_counts_once(
-    tmp_path: Path, devices: tuple[str, ...], total: tuple[int, int]
+    tmp_path: Path, devices: tuple[str, ...], masters: Mapping[str, str], total: tuple[int, int]
 ) -> None:
-    """A bond has it again, and so has a container; in a container there may be no device."""
+    """A bond has it again, and so have a container and a device above another one.
+
+    In a container there may be no device.
+    """
     (tmp_path / "proc/net").mkdir(parents=True)
     (tmp_path / "proc/net/dev").write_text(DEV)
     for name in devices:
         (tmp_path / "sys/class/net" / name / "device").mkdir(parents=True)
+    for name, master in masters.items():
+        (tmp_path / "sys/class/net" / master).mkdir(exist_ok=True)
+        (tmp_path / "sys/class/net" / name / "master").symlink_to(f"../{master}")
 
     assert network.totals(Host(tmp_path)) == total
