@@ -12,7 +12,6 @@ notes of everything that it has changed on the machine and not yet given back.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
@@ -23,6 +22,7 @@ from replayer.engines import engine as engines
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.machine.boot_line import split_line
 from replayer.machine.host import Host
+from replayer.machine.machine_facts import read_ahead_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,10 +46,11 @@ class FactorPlace:
 
     disk: Path | None = None
     """The folder in /sys of the disk under test; None for no disk, such as a tmpfs."""
-    upper: Path | None = None
-    """The folder in /sys of the device with the data's file system, such as a volume of LVM.
+    read_ahead: Path | None = None
+    """The folder in /sys with the read-ahead that is in force for the data's file system.
 
-    The read-ahead of this device is in force.  None if there is no such device."""
+    It is of btrfs itself, or of the device with the file system, such as a volume of LVM.  None if
+    there is no such device."""
     data_dir: Path | None = None
     engine: str = "postgres"
     wire: str = "postgresql"
@@ -61,7 +62,7 @@ class KernelFile:
     """A setting of the kernel that is one file, or the same file for each processor.
 
     Paths have no leading slash: they are relative to the root folder of the machine.  `{disk}` and
-    `{upper}` in a path stand for the folders of these names in a FactorPlace; a `*` stands for
+    `{read_ahead}` in a path stand for the folders of these names in a FactorPlace; a `*` stands for
     every name.
     """
 
@@ -291,7 +292,7 @@ def place_of(
     above = None if data_dir is None else host.block_device(data_dir)
     return FactorPlace(
         disk=_block(host, below),
-        upper=_block(host, above),
+        read_ahead=Path("/", read_ahead_folder(host, above)) if above else None,
         data_dir=data_dir,
         engine=engine,
         wire=wire,
@@ -311,17 +312,9 @@ def place_at(data_dir: Path | None, named: str, host: Host | None = None) -> Fac
 
 
 def _block(host: Host, device: str | None) -> Path | None:
-    """Return the folder /sys/block/NAME of a disk, or of the disk that a partition is on.
-
-    `device` is the name of the disk or partition, such as sda1.  Returns None if `device` is None,
-    or if there is no such folder.
-    """
-    if device is None:
-        return None
-    name = device.replace("/", "!")
-    if host.exists(f"sys/class/block/{name}/partition"):
-        name = Path(os.path.realpath(host.path(f"sys/class/block/{name}"))).parent.name
-    return Path("/sys/block") / name if host.exists(f"sys/block/{name}") else None
+    """Return the folder /sys/block/NAME of a disk; None without a disk or such a folder."""
+    folder = Path("/sys/block", device.replace("/", "!")) if device else None
+    return folder if folder and host.exists(str(folder)) else None
 
 
 def _there(pattern: str, place: FactorPlace) -> list[str]:
@@ -339,7 +332,7 @@ def _there(pattern: str, place: FactorPlace) -> list[str]:
 
 
 def _filled(pattern: str, place: FactorPlace) -> str:
-    folders: Mapping[str, Path | None] = {"{disk}": place.disk, "{upper}": place.upper}
+    folders: Mapping[str, Path | None] = {"{disk}": place.disk, "{read_ahead}": place.read_ahead}
     for hole, folder in folders.items():
         if folder is not None:
             pattern = pattern.replace(hole, str(folder).lstrip("/"))

@@ -79,12 +79,26 @@ def read_facts(host: Host, data: str | Path | None = None) -> dict[str, Fact]:
 def read_device_facts(host: Host, device: str, path: str | Path | None = None) -> dict[str, Fact]:
     """Return the facts of the disk `device`, such as `device.model`; None or "" if unknown.
 
-    `path` is a file or folder on the disk: the read-ahead is that of the device directly below its
-    file system, which may be a layer above the disk. Without `path`, the read-ahead is that of the
-    disk.
+    `path` is a file or folder on the disk: the read-ahead is that of its file system. Without
+    `path`, it is that of a file system on the disk itself.
     """
     upper = host.block_device(path) if path is not None else None
     return {**_disk_facts(host, device), **_upper_facts(host, upper or device, device)}
+
+
+def read_ahead_folder(host: Host, device: str) -> str:
+    """Return the folder whose file read_ahead_kb is in force for a file system's files.
+
+    `device` is the block device directly below the file system, such as `sda1` or `dm-0`. The path
+    has no leading slash. btrfs has a read-ahead itself; other file systems use their device's.
+    """
+    for known in host.entries("sys/fs/btrfs"):
+        if device in host.entries(f"sys/fs/btrfs/{known}/devices"):
+            return f"sys/fs/btrfs/{known}/bdi"
+    folder = f"sys/class/block/{device}"
+    if host.exists(f"{folder}/partition"):
+        folder = f"sys/class/block/{Path(os.path.realpath(host.path(folder))).parent.name}"
+    return f"{folder}/queue"
 
 
 def _kernel(host: Host) -> dict[str, Fact]:
@@ -357,15 +371,12 @@ def _device_model(host: Host, folder: str) -> str:
 
 
 def _upper_facts(host: Host, upper: str, device: str) -> dict[str, Fact]:
-    """Return the read-ahead and the name of `upper`, the device directly below the file system.
+    """Return the read-ahead of a file system, and the name of `upper`, the device directly below.
 
-    The file system uses the read-ahead of this device, not that of the disk `device` below it.
+    The read-ahead of the disk `device` below these is not in force.
     """
-    folder = f"sys/class/block/{upper}"
-    if host.exists(f"{folder}/partition"):
-        folder = f"sys/class/block/{Path(os.path.realpath(host.path(folder))).parent.name}"
     return {
-        "device.read_ahead_kb": host.number(f"{folder}/queue/read_ahead_kb"),
+        "device.read_ahead_kb": host.number(f"{read_ahead_folder(host, upper)}/read_ahead_kb"),
         "device.stack": f"{upper} on {device}" if upper != device else None,
     }
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from replayer import factors
+from replayer.conditions import kernel_settings
 from replayer.machine.host import Host
 from replayer.machine.machine_facts import read_facts
 from tests.known import known
@@ -202,6 +204,33 @@ def test_read_ahead_is_that_of_the_device_with_the_file_system(tree: Tree) -> No
     assert facts["device.stack"] == "dm-0 on sda"
     assert facts["device.read_ahead_kb"] == 4096
     assert facts["device.scheduler"] == "mq-deadline"
+
+
+def test_read_ahead_of_btrfs_is_its_own(tree: Tree) -> None:
+    """The kernel does not use that of the device, for the fact and for the factor alike."""
+    tree.disks("sda 8:0", "sda/sda1 8:1", "sdb 8:16")
+    for name in ("sda", "sdb"):
+        tree.write(f"sys/class/block/{name}/queue/read_ahead_kb", "128\n")
+    for name in ("sda1", "sdb"):
+        tree.write(f"sys/fs/btrfs/12-ef/devices/{name}/dev")
+    tree.write("sys/fs/btrfs/12-ef/bdi/read_ahead_kb", "4096\n")
+    tree.write("sys/fs/btrfs/features/free_space_tree", "1\n")
+    tree.link("sys/block/sda", "../devices/pci/block/sda")
+    tree.mount("/", "btrfs", "/dev/sda1")
+    tree.numbers = (0, 31)
+    place = factors.place_at(Path("/tmp"), "", tree.host())
+    factor = factors.load("read_ahead_kb")
+
+    assert read_facts(tree.host(), "/tmp")["device.read_ahead_kb"] == 4096
+    assert (factor.unavailable(place), factor.current(place)) == ("", "4096")
+    try:
+        factor.set_level(place, "64")
+        assert read_facts(tree.host(), "/tmp")["device.read_ahead_kb"] == 64
+        assert tree.host().read("sys/class/block/sda/queue/read_ahead_kb") == "128"
+    finally:
+        for note in kernel_settings.own():
+            kernel_settings.recover(note, tree.host())
+    assert factor.current(place) == "4096"
 
 
 def test_facts_of_a_new_kernel() -> None:
