@@ -90,9 +90,18 @@ def begin(scene: CollectorContext) -> "BlockLatency":
 def _number(scene: CollectorContext, device: str) -> int:
     """Return a disk's device number as the kernel's tracepoints print it.
 
-    Raises Skip if /sys does not have it.
+    Raises Skip if /sys does not have it, or if the tracepoints never have this device.
     """
     folder = f"sys/class/block/{device.replace('/', '!')}"
+    # Before Linux 5.0 a queue of requests may have a scheduler instead of the folder.
+    is_queue = scene.host.exists(f"{folder}/mq") or (
+        scene.host.read(f"{folder}/queue/scheduler") not in ("", "none")
+    )
+    if scene.host.exists(f"{folder}/dev") and not is_queue:
+        raise Skip(
+            f"the device {device} has no queue of requests that could be timed, as md, dm and NVMe "
+            f"multipath have none; {_INSTEAD}"
+        )
     major, _, minor = scene.host.read(f"{folder}/dev").strip().partition(":")
     if not (major.isdigit() and minor.isdigit()):
         raise Skip(f"the device {device} has no number in /sys; {_INSTEAD}")

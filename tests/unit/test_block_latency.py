@@ -60,11 +60,41 @@ def test_a_disk_with_a_slash_in_its_name_is_found(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     (tmp_path / "sys/kernel/tracing/events/block/block_rq_issue").mkdir(parents=True)
     disk = tmp_path / "sys/class/block/cciss!c0d0"
-    disk.mkdir(parents=True)
+    (disk / "mq").mkdir(parents=True)
     (disk / "dev").write_text("104:0\n")
     begin(CollectorContext(Host(tmp_path), "cciss/c0d0", tmp_path, server=list, own=list)).end()
 
     assert f"args->dev == {104 << 20}" in (tmp_path / "latency.bt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"queue/scheduler": "none\n"}, "md0 has no queue of requests"),
+        ({}, "md0 has no queue of requests"),
+        ({"mq/0/cpu_list": "0\n", "queue/scheduler": "[none] kyber\n"}, ""),
+        ({"queue/scheduler": "noop [deadline] cfq\n"}, ""),
+    ],
+    ids=["md of an old kernel", "md", "a disk", "a disk of an old kernel"],
+)
+def test_a_device_without_a_queue_of_requests_is_not_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], reason: str
+) -> None:
+    """The tracepoints have no request of md, so that its table would be empty without a reason."""
+    monkeypatch.setattr("replayer.shell.find", lambda _name: Path("/bin/true"))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    (tmp_path / "sys/kernel/tracing/events/block/block_rq_issue").mkdir(parents=True)
+    for name, text in {"dev": "9:0\n", **files}.items():
+        path = tmp_path / "sys/class/block/md0" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    scene = CollectorContext(Host(tmp_path), "md0", tmp_path, server=list, own=list)
+
+    if not reason:
+        begin(scene).end()
+    else:
+        with pytest.raises(Skip, match=f"{reason}.*means of diskstats"):
+            begin(scene)
 
 
 def test_seconds_are_found_after_a_suspend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
