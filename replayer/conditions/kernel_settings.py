@@ -31,6 +31,7 @@ _FILES = re.compile(
     r"|sys/(?:block|class/block)/[A-Za-z0-9_.!-]+/queue/(?:iosched/)?[a-z_]+"
     r"|sys/fs/btrfs/[0-9a-f-]+/bdi/read_ahead_kb"
     r"|sys/devices/system/cpu/smt/control"
+    r"|sys/devices/system/cpu/cpu\d+/online"
     r"|sys/devices/system/cpu/cpufreq/policy\d+/scaling_governor"
     r"|sys/devices/system/cpu/cpu\d+/cpuidle/state\d+/disable)"
 )

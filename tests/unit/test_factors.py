@@ -316,6 +316,84 @@ def test_swappiness_is_switched_only_where_the_machines_is_in_force(
     assert bool(found) is bool(reason)
 
 
+class ThreadedHost(Host):
+    """A machine of two cores with two threads each; cpu0 and cpu2 are the first ones.
+
+    As the kernel does, it takes all second threads offline, and brings all processors up.
+    """
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file, and change the processors if it is that of the threads."""
+        super().write(path, text)
+        if path.endswith("smt/control"):
+            for number in (1, 3) if text == "off" else (1, 2, 3):
+                super().write(CPU.format(number), "0" if text == "off" else "1")
+
+
+CPU = "sys/devices/system/cpu/cpu{}/online"
+
+
+@pytest.mark.parametrize(
+    ("now", "online"),
+    [("on", "111"), ("on", "110"), ("on", "011"), ("off", "010"), ("off", "000")],
+)
+def test_processors_are_as_before_after_their_threads_were_switched(
+    tmp_path: Path, now: str, online: str
+) -> None:
+    """Also those that were taken offline by hand, which the kernel brings up with the threads."""
+    files = {"sys/devices/system/cpu/smt/control": now}
+    files |= {CPU.format(number): text for number, text in enumerate(online, 1)}
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    place = FactorPlace(host=ThreadedHost(tmp_path))
+    other = "off" if now == "on" else "on"
+    try:
+        factors.load("smt").set_level(place, other)
+        assert factors.load("smt").current(place) == other
+    finally:
+        for note in kernel_settings.own():
+            kernel_settings.recover(note, place.host)
+
+    assert {name: (tmp_path / name).read_text() for name in files} == files
+
+
+@pytest.mark.parametrize(
+    ("version", "group", "reason"),
+    [
+        ("1", {"docker/cpuset.cpus": "0-3\n"}, "the cpuset /cg/docker would lose the processors"),
+        ("1", {"docker/cpuset.cpus": "\n"}, ""),
+        ("2", {"docker/cpuset.cpus": "0-3\n"}, ""),
+    ],
+    ids=["a cpuset of version 1", "none is set", "version 2"],
+)
+def test_threads_are_not_switched_where_a_cpuset_would_lose_them(
+    tmp_path: Path, version: str, group: dict[str, str], reason: str
+) -> None:
+    """Version 1 takes an offline processor out of each cpuset but the root, and never back."""
+    line, kind = {"1": ("4:cpuset", "cgroup"), "2": ("0:", "cgroup2")}[version]
+    own = {"1": "cpuset.effective_cpus", "2": "cpuset.cpus.effective"}[version]
+    files = {
+        "sys/devices/system/cpu/smt/control": "on\n",
+        "proc/self/cgroup": f"{line}:/\n0::/\n",
+        "proc/self/mountinfo": (
+            f"30 23 0:26 / /cg rw - {kind} cgroup rw,cpuset\n"
+            "31 23 0:27 / /unified rw - cgroup2 cgroup rw\n"
+        ),
+        f"cg/{own}": "0-3\n",
+        **{f"cg/{name}": text for name, text in group.items()},
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    found = factors.load("smt").unavailable(FactorPlace(host=Host(tmp_path)))
+    assert found.startswith(reason)
+    assert bool(found) is bool(reason)
+
+
 def test_huge_pages_that_nothing_reserved_are_refused(tmp_path: Path) -> None:
     """MariaDB would take small pages in silence, and PostgreSQL would not start."""
     pool = tmp_path / "proc/sys/vm/nr_hugepages"
