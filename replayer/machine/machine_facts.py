@@ -174,7 +174,8 @@ def _processor(host: Host) -> dict[str, Fact]:
     blocks = [_colons(block) for block in host.read("proc/cpuinfo").split("\n\n")]
     cpus = [block for block in blocks if "processor" in block]
     first = cpus[0] if cpus else {}
-    threads = len(re.findall(r"^cpu\d", host.read("proc/stat"), re.MULTILINE)) or None
+    online = {int(one) for one in re.findall(r"^cpu(\d+)", host.read("proc/stat"), re.MULTILINE)}
+    threads = len(online) or None
     cores = {(cpu.get("physical id"), cpu["core id"]) for cpu in cpus if "core id" in cpu}
     sockets = {cpu["physical id"] for cpu in cpus if "physical id" in cpu}
     folder = "sys/devices/system/cpu"
@@ -188,7 +189,7 @@ def _processor(host: Host) -> dict[str, Fact]:
         "cpu.model": _cpu_model(blocks, first),
         "cpu.cores": len(cores) or threads,
         "cpu.threads": threads,
-        "cpu.allowed": _allowed(host, threads),
+        "cpu.allowed": _allowed(host, online),
         "cpu.sockets": len(sockets) or None,
         "cpu.mhz": _decimal(first.get("cpu MHz") or first.get("clock")),
         "cpu.max_mhz": largest / 1000 if largest else None,
@@ -206,15 +207,18 @@ def _processor(host: Host) -> dict[str, Fact]:
     }
 
 
-def _allowed(host: Host, threads: int | None) -> str | None:
-    """Return the processors that this process may use, as "0-3,8" or "all"; None if unknown."""
+def _allowed(host: Host, online: set[int]) -> str | None:
+    """Return the processors that this process may use, as "0-3,8" or "all"; None if unknown.
+
+    `online` are the numbers of the processors that work.
+    """
     listed = re.search(r"^Cpus_allowed_list:\s*(\S+)", host.read("proc/self/status"), re.MULTILINE)
-    if listed is None or threads is None:
+    if listed is None or not online:
         return None
     ends = [part.partition("-") for part in listed[1].split(",")]
-    many = sum(int(last or first) - int(first) + 1 for first, _, last in ends)
-    # If the machine could have more processors than it has, the kernel lists all possible ones.
-    return listed[1] if many < threads else "all"
+    allowed = {one for first, _, last in ends for one in range(int(first), int(last or first) + 1)}
+    # The kernel also lists processors that are offline, or that the machine could have.
+    return "all" if online <= allowed else listed[1]
 
 
 def _cpu_model(blocks: list[dict[str, str]], first: dict[str, str]) -> str | None:

@@ -257,7 +257,11 @@ def test_facts_of_a_new_kernel() -> None:
 
 @pytest.mark.parametrize(
     ("listed", "allowed"),
-    [("0", "0"), ("0-1,3", "0-1,3"), ("0-3", "all"), ("0-127", "all"), ("", None)],
+    [
+        *(("0", "0"), ("0-1,3", "0-1,3"), ("0-3", "all"), ("0-127", "all"), ("", None)),
+        # As many as there are, but two of them are offline.
+        ("0-1,4-5", "0-1,4-5"),
+    ],
 )
 def test_processors_that_may_not_be_used_are_told(
     tmp_path: Path, listed: str, allowed: str | None
