@@ -11,7 +11,8 @@ depends on these missed blocks:
 RIOPS is missed blocks per second. The share that was read from the device is device reads / RIOPS
 if a device read is one block (at most 1.5 blocks on average). If device reads are larger, it is
 bytes read / block size / RIOPS. The device's counters include all programs. If it is known what the
-server's processes read themselves (/proc/PID/io), other readers do not change the verdict.
+server's processes read themselves (/proc/PID/io), other readers do not change the verdict. If they
+read clearly more than the device counted, its counter lacks reads, and only `physical` is proven.
 """
 
 import math
@@ -39,6 +40,11 @@ _FEW_BLOCKS = 200_000
 Replayer's connections that control and watch a step read up to 2,700 blocks of the catalogs.
 """
 _ONE_BLOCK = 1.5
+_UNCOUNTED_FROM = 1.1
+"""The server's own bytes are clearly more than the device's from this ratio on.
+
+Both are read within milliseconds of each other, so that they differ a little on a busy device.
+"""
 _MIB = 1 << 20
 _LITTLE = 16 * _MIB
 """The traffic of other programs is compared with at least this many bytes."""
@@ -147,6 +153,7 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     if asked is not None and verdict not in (asked, ReadOrigin.UNKNOWN):
         notes.insert(0, f"asked for {asked}, got {verdict}")
     reads = None if delta is None else _rate(delta.reads, window_seconds)
+    unclear = verdict is not ReadOrigin.PHYSICAL and _lacks_reads(needed, delta, own_bytes)
     read_bytes = 0 if delta is None else _bytes(delta, own_bytes)
     read_blocks = _rate(read_bytes / block_size, window_seconds)
     return Ledger(
@@ -155,13 +162,15 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
         window_seconds=window_seconds,
         riops=missed,
         buffer_hits=_rate(hits_blocks, window_seconds),
-        page_cache_hits=None if delta is None else max(0.0, missed - own_share * read_blocks),
+        page_cache_hits=(
+            None if delta is None or unclear else max(0.0, missed - own_share * read_blocks)
+        ),
         device_reads=reads,
         device_read_bytes=None if delta is None else _rate(delta.read_bytes, window_seconds),
         # A buffered run missed so few blocks that their share has no meaning.
         ratio=(
             None
-            if reads is None or not missed or verdict is ReadOrigin.BUFFERED
+            if reads is None or unclear or not missed or verdict is ReadOrigin.BUFFERED
             else own_share * reads / missed
         ),
         device=device,
@@ -188,9 +197,25 @@ def _judge(
         share = by_requests if own_bytes is None else min(share, by_requests)
     else:
         notes.append(f"a device read was {average / 1024:.0f} KiB on average: verdict by bytes")
-    if share <= CACHED_AT_MOST:
-        return ReadOrigin.CACHED, notes
-    return (ReadOrigin.PHYSICAL if share >= PHYSICAL_AT_LEAST else ReadOrigin.MIXED), notes
+    if share >= PHYSICAL_AT_LEAST:
+        return ReadOrigin.PHYSICAL, notes
+    if own_bytes is not None and _lacks_reads(needed, delta, own_bytes):
+        reason = (
+            f"the device counted {delta.read_bytes / _MIB:,.0f} MiB of reads where the server's "
+            f"processes read {own_bytes / _MIB:,.0f} MiB: it does not count all of them, or they "
+            f"were on another device"
+        )
+        return ReadOrigin.UNKNOWN, [reason]
+    return (ReadOrigin.CACHED if share <= CACHED_AT_MOST else ReadOrigin.MIXED), notes
+
+
+def _lacks_reads(needed: int, delta: Moved | None, own_bytes: int | None) -> bool:
+    """Return whether the device counted clearly less than the server's processes read."""
+    if delta is None or own_bytes is None:
+        return False
+    excess = own_bytes - delta.read_bytes
+    few = FOREIGN_FROM * max(needed, _LITTLE)
+    return excess > few and own_bytes > _UNCOUNTED_FROM * delta.read_bytes
 
 
 def foreign_traffic(

@@ -147,6 +147,32 @@ def test_other_readers_do_not_change_the_verdict_where_the_server_can_be_asked()
     assert unknown.verdict == ReadOrigin.PHYSICAL
 
 
+@pytest.mark.parametrize("counted", [0, 50_000])
+def test_a_device_that_counts_less_than_its_reader_had_gives_no_verdict(counted: int) -> None:
+    """A counter that stands still, or one disk of several, makes no read a hit of the page cache."""
+    own = 100_000 * BLOCK
+    made = balance(None, 10.0, 100_000, 0, device(counted), "nvme0n1", BLOCK, own_bytes=own)
+
+    assert made.verdict == ReadOrigin.UNKNOWN
+    assert (made.page_cache_hits, made.ratio) == (None, None)
+    assert "781 MiB" in made.note
+
+
+def test_own_reads_on_other_devices_leave_a_proven_verdict() -> None:
+    """What the device counted proves physical reads; a few reads more, or less, change nothing."""
+    more = balance(None, 10.0, 10_000, 0, device(9500), "vda", BLOCK, own_bytes=20_000 * BLOCK)
+    later = balance(None, 10.0, 10_000, 0, device(5000), "vda", BLOCK, own_bytes=5300 * BLOCK)
+    cached = balance(None, 10.0, 10_000, 0, device(0), "vda", BLOCK, own_bytes=30 * BLOCK)
+    buffered = balance(None, 10.0, 1000, 99_000, device(0), "vda", BLOCK, own_bytes=1000 * BLOCK)
+
+    assert more.verdict == ReadOrigin.PHYSICAL
+    assert more.page_cache_hits == pytest.approx(50)
+    assert later.verdict == ReadOrigin.MIXED
+    assert cached.verdict == ReadOrigin.CACHED
+    assert buffered.verdict == ReadOrigin.BUFFERED
+    assert buffered.page_cache_hits is None
+
+
 def test_read_ahead_of_the_server_is_not_taken_for_missed_blocks() -> None:
     """Own bytes above one block per read do not lift the share above what the requests say."""
     made = balance(
@@ -154,7 +180,7 @@ def test_read_ahead_of_the_server_is_not_taken_for_missed_blocks() -> None:
         10.0,
         1000,
         0,
-        DeviceDelta(10.0, 500, 700 * BLOCK, 0, 0),
+        DeviceDelta(10.0, 700, 950 * BLOCK, 0, 0),
         "vda",
         BLOCK,
         own_bytes=950 * BLOCK,
