@@ -1,12 +1,21 @@
-"""One block device's line of /proc/diskstats, and the growth of its counters."""
+"""One block device's line of /proc/diskstats, and the growth of its counters.
 
-from typing import NamedTuple
+An NVMe disk with several paths (multipath) has a line for each path, such as nvme0c1n1, and one for
+all of them, nvme0n1. Before Linux 6.4 the kernel counts nothing in the line for all of them.
+"""
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from replayer.machine.host import Host
 
 FILE = "proc/diskstats"
 SECTOR = 512
 
 _WRAP = 1 << 32
 _GAUGES = frozenset({"in_flight"})
+_NVME = re.compile(r"(nvme\d+)(n\d+)")
 
 
 class DiskCounters(NamedTuple):
@@ -37,16 +46,41 @@ class DiskCounters(NamedTuple):
 def counters(text: bytes, device: str) -> DiskCounters | None:
     """Return the counters of a device from the text of /proc/diskstats, None if it is not there.
 
-    Linux has 11 counters, 15 since 4.18 (discards), 17 since 5.5 (flushes); more are ignored.
+    Linux has 11 counters, 15 since 4.18 (discards), 17 since 5.5 (flushes); more are ignored. Those
+    of an NVMe disk that counts nothing itself are the sums of its paths.
     """
-    name = device.encode()
+    lines: dict[str, DiskCounters] = {}
+    names = _with_paths(device)
     for line in text.splitlines():
         fields = line.split()
-        if len(fields) >= 14 and fields[2] == name:
+        if len(fields) >= 14 and names.fullmatch(name := fields[2].decode(errors="replace")):
             numbers = [int(field) for field in fields[3 : 3 + len(DiskCounters._fields)]]
             whole = next(size for size in (17, 15, 11) if len(numbers) >= size)
-            return DiskCounters(*numbers[:whole])
-    return None
+            lines[name] = DiskCounters(*numbers[:whole])
+    known = lines.pop(device, None)
+    if known is None or any(known) or not lines:
+        return known
+    sums = map(_sum, zip(*lines.values(), strict=True))
+    return DiskCounters(*sums)  # type: ignore[arg-type]
+
+
+def _with_paths(device: str) -> re.Pattern[str]:
+    """Return the pattern of a device's name and of the names of its paths."""
+    disk = _NVME.fullmatch(device)
+    return re.compile(rf"{disk[1]}(?:c\d+)?{disk[2]}" if disk else re.escape(device))
+
+
+def _sum(values: tuple[int | None, ...]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def unaccounted(host: "Host", device: str) -> str:
+    """Return the file that stops the kernel from counting a device's requests; "" if none does."""
+    names = filter(_with_paths(device).fullmatch, host.entries("sys/block"))
+    paths = [name for name in names if name != device]
+    files = [f"sys/block/{name.replace('/', '!')}/queue/iostats" for name in paths or [device]]
+    return next((f"/{file}" for file in files if host.read(file) == "0"), "")
 
 
 def moved(before: DiskCounters, after: DiskCounters) -> DiskCounters | None:

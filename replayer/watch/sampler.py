@@ -192,12 +192,18 @@ class Sampler:
     def device_delta(self, begin_ns: int, end_ns: int) -> DeviceDelta | None:
         """Return what the device did between two marks.
 
-        None if there is no device, if one of the times is not that of a mark, or if the device's
-        counters were reset between them.
+        None if there is no device, if one of the times is not that of a mark, if the device's
+        counters were reset between them, or if they are switched off.
         """
         begin, end = self._device_at(begin_ns), self._device_at(end_ns)
         moved = diskstats.moved(begin, end) if begin and end else None
-        if moved is None:
+        if moved is None or self.device is None:
+            return None
+        # Some devices are counted nevertheless.
+        if not (moved.reads or moved.writes) and (
+            off := diskstats.unaccounted(self._host, self.device)
+        ):
+            self._failed["diskstats"] = f"the kernel counts no requests: write 1 into {off}"
             return None
         return DeviceDelta(
             seconds=(end_ns - begin_ns) / 1e9,

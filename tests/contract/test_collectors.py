@@ -21,7 +21,7 @@ from replayer.collectors import (
 )
 from replayer.machine import interrupts as counters_of
 from replayer.machine import processors
-from replayer.machine.diskstats import DiskCounters, moved
+from replayer.machine.diskstats import DiskCounters, counters, moved
 from replayer.watch import active_collectors
 
 COPIED = [name for name in registry.names("collectors") if name not in active_collectors.active()]
@@ -144,6 +144,28 @@ def test_diskstats_does_not_mistake_a_replaced_device_for_a_wrap() -> None:
     later = moved(before, before._replace(reads=123))
     assert later is not None
     assert later.reads == 23
+
+
+def test_the_paths_of_a_disk_are_added_up_if_it_counts_nothing_itself() -> None:
+    """Before Linux 6.4 an NVMe disk with several paths has zeros; a newer one counts itself."""
+    paths = (
+        b"   0    0 nvme0c0n1 300 0 6000 9 20 0 160 4 1 8 13\n"
+        b"   0    0 nvme0c1n1 100 0 2000 3 0 0 0 0 0 2 3\n"
+        b"   0    0 nvme0c1n2 7 0 7 7 7 7 7 7 7 7 7\n"
+        b" 259    5 nvme1n1 9 9 9 9 9 9 9 9 9 9 9\n"
+    )
+    silent = b" 259    1 nvme0n1 0 0 0 0 0 0 0 0 0 0 0\n"
+    own = b" 259    1 nvme0n1 390 0 8000 12 20 0 160 4 1 9 16\n"
+    no_paths = b" 259    1 nvme1n1 0 0 0 0 0 0 0 0 0 0 0\n"
+
+    assert (
+        counters(paths + silent, "nvme0n1")
+        == (400, 0, 8000, 12, 20, 0, 160, 4, 1, 10, 16) + (None,) * 6
+    )
+    assert (known := counters(paths + own, "nvme0n1")) is not None
+    assert known.reads == 390
+    assert counters(no_paths, "nvme1n1") == DiskCounters(*[0] * 11)
+    assert counters(paths, "nvme0n1") is None
 
 
 def test_diskstats_without_a_device_has_no_columns() -> None:

@@ -149,7 +149,7 @@ def test_other_readers_do_not_change_the_verdict_where_the_server_can_be_asked()
 
 @pytest.mark.parametrize("counted", [0, 50_000])
 def test_a_device_that_counts_less_than_its_reader_had_gives_no_verdict(counted: int) -> None:
-    """A counter that stands still, or one disk of several, makes no read a hit of the page cache."""
+    """A counter that stands still, or one disk of several, makes no read a cached one."""
     own = 100_000 * BLOCK
     made = balance(None, 10.0, 100_000, 0, device(counted), "nvme0n1", BLOCK, own_bytes=own)
 

@@ -96,6 +96,33 @@ def test_device_delta_is_none_where_it_cannot_be_exact(machine: Machine) -> None
         assert sampler.device_delta(begin, sampler.mark()) is None
 
 
+def test_a_device_whose_counting_is_off_has_no_delta(machine: Machine) -> None:
+    """Zeros of a device that does not count are no proof; some count although it is off."""
+    switch = machine.folder / "sys/block/sda/queue/iostats"
+    switch.parent.mkdir(parents=True)
+    switch.write_text("0\n")
+    with machine.sampler() as sampler:
+        begin = sampler.mark()
+        machine.passes(1, 0)
+        still = sampler.mark()
+
+        assert sampler.device_delta(begin, still) is None
+        assert str(switch.relative_to(machine.folder)) in sampler.failures()["diskstats"]
+
+        machine.passes(1, 7)
+        counted = sampler.device_delta(still, sampler.mark())
+        assert counted is not None
+        assert counted.reads == 7
+
+    switch.write_text("1\n")
+    with machine.sampler() as sampler:
+        begin = sampler.mark()
+        machine.passes(1, 7)
+
+        assert sampler.device_delta(begin, sampler.mark()) is not None
+        assert not sampler.failures()
+
+
 def test_series_has_the_columns_of_every_collector(machine: Machine) -> None:
     """Each collector that has columns here is in the series, and all rows are of equal length."""
     with machine.sampler() as sampler:
