@@ -65,6 +65,11 @@ class Note:
         return not self.lasting and not alive(self.owner) and not self.held_elsewhere
 
     @property
+    def of_earlier_boot(self) -> bool:
+        """Return whether the machine was booted since the note; False for a lasting note."""
+        return not self.lasting and not _of_this_boot(self.owner)
+
+    @property
     def held_elsewhere(self) -> bool:
         """Return whether a process of another pid namespace took the thing, and still runs.
 

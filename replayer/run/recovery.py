@@ -32,6 +32,12 @@ Each has NOTES, the kinds of its notes, and `recover(note) -> str`, which gives 
 describes and returns what was done.
 """
 
+_UNTIL_REBOOT = kernel_settings.NOTES | memory_bound.NOTES | own_group.NOTES
+"""Kinds of the notes on things that the kernel keeps in memory: a reboot gives them back.
+
+After it, the same value or name belongs to another program.
+"""
+
 _CLEAN = "`replayer clean` removes the note"
 
 
@@ -68,5 +74,8 @@ def _given_back(note: Note) -> str:
     taker = next((module for module in _TAKERS if note.kind in module.NOTES), None)
     if taker is None:
         raise journal.Untrusted(note, f"replayer takes nothing that is called {note.kind[:50]!r}")
+    if note.kind in _UNTIL_REBOOT and note.of_earlier_boot:
+        note.drop()
+        return f"the {note.kind} of an earlier boot ended with a reboot"
     done: str = taker.recover(note)
     return done

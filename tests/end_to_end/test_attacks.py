@@ -34,6 +34,7 @@ from replayer.storage.files import PREFIX, Workspace
 from tests.command import Replayer
 from tests.fixture_types import RunOf
 from tests.halting import go_on, halt
+from tests.owners import ended_owner
 from tests.told import line_with
 
 pytestmark = [
@@ -487,7 +488,7 @@ def test_hostile_notes_remove_nothing_and_are_told(
         for kind, details in notes:
             note = journal.take(kind, **details)
             text = json.loads(note.path.read_text())
-            note.path.write_text(json.dumps({**text, "owner": "gone:1:1"}))
+            note.path.write_text(json.dumps({**text, "owner": ended_owner()}))
 
         said: list[str] = []
         recovery.give_back(said.append)

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from replayer import factors, journal
-from replayer.conditions import kernel_settings
+from replayer.conditions import kernel_settings, memory_bound
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.experiments.variant import RunOptions as Options
 from replayer.experiments.variant import Variant, applied, parse_variant, run_arguments
 from replayer.factors import FactorPlace, cpu_quota
 from replayer.machine.host import Host
 from replayer.run.recovery import give_back
+from tests.owners import earlier_boot, ended_owner
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_a_level_that_another_program_changed_is_left_and_reported(place: Factor
         path.write_text(before)
         kernel_settings.change(place.host, "rq_affinity", {str(path).lstrip("/"): level})
         (left,) = kernel_settings.own()
-        left.path.write_text(left.path.read_text().replace(left.owner, "gone:1:1"))
+        left.path.write_text(left.path.read_text().replace(left.owner, ended_owner()))
         path.write_text(foreign)
         give_back(messages.append)
 
@@ -219,13 +220,40 @@ def test_what_a_kill_left_of_two_settings_is_given_back_the_newest_first(
         journal.take("kernel-setting", name="nr_requests", files={paths["nr_requests"]: "128"}),
     ]
     for name, note, when in zip(names, left, (1, 2), strict=True):
-        note.path.write_text(note.path.read_text().replace(note.owner, "gone:1:1"))
+        note.path.write_text(note.path.read_text().replace(note.owner, ended_owner()))
         path = note.path.rename(note.path.with_name(f"{name}.json"))
         os.utime(path, (when, when))
     give_back(lambda _: None)
 
     assert {path: (tmp_path / path).read_text() for path in before} == before
     assert list(journal.notes()) == []
+
+
+def test_a_note_of_an_earlier_boot_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reboot ended what the kernel had in memory; a value that is there now is not replayer's."""
+    settings, pages = "sys/block/vdx/queue/read_ahead_kb", "proc/sys/vm/nr_hugepages"
+    for name in (settings, pages):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("4096")
+    monkeypatch.setenv("REPLAYER_HOME", str(tmp_path / "home"))
+    for module in (kernel_settings, memory_bound):
+        monkeypatch.setattr(module, "Host", lambda: Host(tmp_path))
+    notes = [
+        journal.take("kernel-setting", name="a", files={settings: "8"}, written={settings: "4096"}),
+        journal.take("hugepages", path=str(tmp_path / pages), before=0, pages=4096),
+        journal.take("files", path="/"),
+    ]
+    for note in notes:
+        note.path.write_text(note.path.read_text().replace(note.owner, earlier_boot()))
+    messages: list[str] = []
+    give_back(messages.append)
+
+    assert [(tmp_path / name).read_text() for name in (settings, pages)] == ["4096", "4096"]
+    assert sum("ended with a reboot" in message for message in messages) == 2
+    # Folders survive a reboot: this note is read, and not believed.
+    assert [note.kind for note in journal.notes()] == ["files"]
 
 
 @pytest.mark.parametrize(
