@@ -79,7 +79,7 @@ def begin(scene: CollectorContext) -> "BlockLatency":
     if program is None:
         raise Skip(f"bpftrace is not installed ({_INSTALL}); {_INSTEAD}")
     if scene.device is None:
-        raise Skip("the data is on no block device")
+        raise Skip("the data is on no block device, or on several")
     if os.geteuid() != 0:
         raise Skip(f"bpftrace needs root; {_INSTEAD}")
     if not any(scene.host.exists(path) for path in _TRACEPOINTS):

@@ -45,7 +45,7 @@ class FactorPlace:
     """
 
     disk: Path | None = None
-    """The folder in /sys of the disk under test; None for no disk, such as a tmpfs."""
+    """The folder in /sys of the disk under test; None for a tmpfs or several disks."""
     read_ahead: Path | None = None
     """The folder in /sys with the read-ahead that is in force for the data's file system.
 
@@ -96,7 +96,7 @@ class KernelFile:
     def unavailable(self, place: FactorPlace) -> str:
         """Return the reason why this machine cannot switch the setting; "" if it can."""
         if "{" in self.path and place.disk is None:
-            return "the folder for the data is on no disk"
+            return "the folder for the data is on no disk, or on several"
         paths = self.paths(place)
         if not paths:
             return f"this kernel has no /{_filled(self.path, place)}{self.needs}"

@@ -173,11 +173,12 @@ class Host:
         """Return the disk below a path, as named in /proc/diskstats; None for tmpfs, NFS and ZFS.
 
         For a partition it is the whole disk. For a dm or md device it is the only disk below it, or
-        the device itself if it lies on several disks.
+        the device itself if it lies on several disks. For a btrfs on several disks it is None.
         """
         name = self.block_device(path)
+        disks = {self._disk(member) for member in members(self, name)} if name else set()
         # /sys cannot have a slash in a name, as in cciss/c0d0, and writes it as "!".
-        return self._disk(name).replace("!", "/") if name else None
+        return disks.pop().replace("!", "/") if len(disks) == 1 else None
 
     def block_device(self, path: str | Path) -> str | None:
         """Return the block device below a path's file system, such as `sda1`; None if unknown."""
@@ -271,6 +272,15 @@ class Host:
             if mount.type == "cgroup2" and not controllers:
                 return mount
         return None
+
+
+def members(host: Host, device: str) -> list[str]:
+    """Return all devices of the file system on a device: btrfs may have several."""
+    for known in host.entries("sys/fs/btrfs"):
+        devices = host.entries(f"sys/fs/btrfs/{known}/devices")
+        if device in devices:
+            return devices
+    return [device]
 
 
 def _layers(options: str) -> list[Path]:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer.machine import diskstats
+from replayer.machine.host import members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from replayer.machine.host import Host, Mount
+    from replayer.machine.host import Host
 
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 """File systems whose files are kept in memory."""
@@ -111,18 +112,8 @@ def _follow_path(host: Host, path: Path, draft: _Draft, above: str) -> None:
         draft.hidden.append(f"{above}{kind}")
         return
     offset = 0 if kind in _DIRECT and not above else None
-    for name in _members(host, mount, device):
+    for name in members(host, device):
         _follow_device(host, name, draft, above, offset)
-
-
-def _members(host: Host, mount: Mount, device: str) -> list[str]:
-    """Return all devices of a file system, of which btrfs may have several."""
-    if mount.type == "btrfs":
-        for known in host.entries("sys/fs/btrfs"):
-            devices = host.entries(f"sys/fs/btrfs/{known}/devices")
-            if device in devices:
-                return devices
-    return [device]
 
 
 def _follow_device(host: Host, name: str, draft: _Draft, above: str, offset: int | None) -> None:

@@ -309,7 +309,7 @@ def test_a_recorded_machine_is_read_below_its_root(tmp_path: Path) -> None:
         "/proc/sys/vm/dirty_bytes is 1048576, and takes its place"
     )
     assert factors.load("read_ahead_kb").unavailable(place) == (
-        "the folder for the data is on no disk"
+        "the folder for the data is on no disk, or on several"
     )
 
 

@@ -127,6 +127,25 @@ def test_a_path_is_on_the_disk_whose_line_counts_it(
     assert tree.host().device_of("/tmp") == expected
 
 
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [("sda1", "sda"), ("sda1 sda2", "sda"), ("sda1 sdb", None)],
+    ids=["one", "two of one disk", "two disks"],
+)
+def test_a_btrfs_on_several_disks_has_no_line_that_counts_it(
+    tree: Tree, others: str, expected: str | None
+) -> None:
+    """Its mount names one of its devices; the reads of one disk are not those of all."""
+    tree.disks("sda 8:0", "sda/sda1 8:1", "sda/sda2 8:2", "sdb 8:16")
+    tree.mount("/", "btrfs", "/dev/sda1")
+    tree.numbers = (0, 31)
+    for name in ("sdc", *others.split()):
+        file_system = "other" if name == "sdc" else "this"
+        tree.write(f"sys/fs/btrfs/{file_system}/devices/{name}/dev")
+
+    assert tree.host().device_of("/tmp") == expected
+
+
 def test_overlay_is_followed_to_its_upper_folder(tree: Tree, tmp_path: Path) -> None:
     """The overlay has no device of its own: what is written goes to the file system of upperdir."""
     upper = tmp_path / "upper"

@@ -108,14 +108,14 @@ def limited(facts: Facts) -> Advice | None:
 
 
 def no_device(facts: Facts) -> Advice | None:
-    """Warn of data that is not on a local disk, so that its device reads cannot be counted."""
+    """Warn of data that is not on one local disk, so that its device reads cannot be counted."""
     kind = facts.get("fs.type")
     if not kind or facts.get("device.name"):
         return None
     return Advice(
-        found=f"the data is on {kind}, below which no local disk is known, so that device reads "
-        f"cannot be counted",
-        todo="give --data-dir on a local disk",
+        found=f"the data is on {kind}, below which no single local disk is known, so that device "
+        f"reads cannot be counted",
+        todo="give --data-dir on one local disk",
     )
 
 

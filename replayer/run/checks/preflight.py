@@ -281,7 +281,7 @@ def device(case: Case) -> PreflightLine:
     if not name:
         advice = machine_warnings.no_device(case.facts)
         todo = advice.todo if advice else ""
-        return PreflightLine("device", Answer.NO, "no disk is known below the data", todo)
+        return PreflightLine("device", Answer.NO, "no single disk is known below the data", todo)
     stack = case.facts.get("device.stack")
     model = case.facts.get("device.model")
     parts = (model, f"scheduler {case.facts.get('device.scheduler')}", stack)
