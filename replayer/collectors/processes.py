@@ -26,6 +26,8 @@ _PERIOD = 1.0
 _LONGEST_PERIOD = 5.0
 _SHARE = 0.0025
 """The share of one processor that reading may take; exceeded if a reading takes more than 12 ms."""
+_READINGS = 10
+"""The server's counters are read at most so often until no process ended meanwhile."""
 _TICK = os.sysconf("SC_CLK_TCK")
 _CALLS = {b"syscr:": "read-calls/s", b"syscw:": "write-calls/s"}
 
@@ -145,9 +147,13 @@ class _Side:
 
         Totals are CPU seconds since the processes' start, or numbers of events.
         """
-        pids = self._pids()
+        for _ in range(_READINGS):
+            pids = self._pids()
+            totals = {pid: _totals(pid, reaped=self._reaped) for pid in pids}
+            # A child that is gone may have been alive when its parent was read, which is first.
+            if all(totals.values()) or not self._reaped:
+                break
         self._count_switches(pids)
-        totals = {pid: _totals(pid, reaped=self._reaped) for pid in pids}
         # A process that is gone, and in no parent's account, keeps its last totals.
         self._known = {
             **({} if self._reaped else self._known),

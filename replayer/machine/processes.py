@@ -7,10 +7,10 @@ have ended and were not reaped.
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from replayer import journal, shell
 from replayer.errors import ReplayerError
@@ -23,6 +23,8 @@ _STAT_BYTES = 4096
 """The number of bytes read from /proc/PID/stat; its 52 numbers need about a tenth of them."""
 _CPU_CLOCK = 2
 """CPUCLOCK_SCHED of the kernel's include/linux/posix-timers.h."""
+_READINGS = 10
+_Reading = TypeVar("_Reading")
 
 
 class CpuSeconds(NamedTuple):
@@ -187,20 +189,34 @@ def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:
     """Return the CPU seconds that these processes and their reaped children have used so far.
 
     The sum of a living process is exact to the nanosecond. Its user and system time, and the time
-    of its ended children, are precise to a clock tick, 10 ms. When a child is reaped, its time is
-    added to that of its parent. So all times are read again until no child was reaped meanwhile,
-    and `pids` should be a whole `family`.
+    of its ended children, are precise to a clock tick, 10 ms. All times are `settled`, and `pids`
+    should be a whole `family`.
     """
     asked = tuple(pids)
-    before: list[_Stat | None] = []
-    for _ in range(10):
-        now = [_timed(pid) for pid in asked]
-        unmoved = [s and s.reaped for s in now] == [s and s.reaped for s in before]
-        before = now
-        if unmoved:
-            break
-    parts = [part for used in before if used for part in (used.own, used.reaped)]
+    stats = settled(
+        lambda: {pid: _timed(pid) for pid in asked},
+        lambda stats: {pid: stat and stat.reaped for pid, stat in stats.items()},
+    )
+    parts = [part for used in stats.values() if used for part in (used.own, used.reaped)]
     return CpuSeconds(sum(p.user for p in parts), sum(p.system for p in parts))
+
+
+def settled(
+    read: Callable[[], _Reading], reaped: Callable[[_Reading], Mapping[int, object]]
+) -> _Reading:
+    """Return what `read` returns, from a call during which no child of the processes was reaped.
+
+    When a child is reaped, its time is added to that of its parent, so that a reading meanwhile
+    could have it in neither, or in both. `reaped` returns, of a reading, process id -> CPU time of
+    its ended children, so far. `read` is called until all processes of the reading before are there
+    with the same times; after 10 calls the last result is returned.
+    """
+    now = read()
+    for _ in range(_READINGS - 1):
+        before, now = reaped(now), read()
+        if before.items() <= reaped(now).items():
+            break
+    return now
 
 
 def _timed(pid: int) -> _Stat | None:

@@ -116,9 +116,13 @@ def point(host: Host, server: Sequence[int] | None, device: str | None = None) -
     """
     traffic = server_traffic(host, server[0]) if server else None
     times = processors.ticks(host.read(processors.FILE).encode())
-    table = {process.pid: process for process in processes.table()}
+    roots = (*(server or ())[:1], os.getpid())
+    table = processes.settled(
+        lambda: {process.pid: process for process in processes.table()},
+        lambda table: {pid: table[pid].reaped for pid in _families(table, roots)},
+    )
     kernel = [pid for pid, process in table.items() if (pid, process.name) == _KERNEL_THREADS]
-    own = _families(table, (*(server or ())[:1], os.getpid(), *kernel))
+    own = _families(table, (*roots, *kernel))
     known = sum(table[pid].cpu + table[pid].reaped for pid in own)
     measured = [(w, pids) for w, pids in (("server", server), ("replayer", [os.getpid()])) if pids]
     busy = sum(times["cpu"][state] for state in _STATES) / _TICK if "cpu" in times else None
