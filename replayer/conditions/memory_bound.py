@@ -24,6 +24,7 @@ from replayer import journal
 from replayer.conditions import ballast
 from replayer.errors import Impossible, ReplayerError
 from replayer.journal import Note
+from replayer.machine import processes
 from replayer.machine.host import Host
 from replayer.model import Advice, MemoryKind
 from replayer.units import show_size
@@ -140,7 +141,9 @@ def _difference_of_group(group: Path, limit: int, server: "Server") -> str:
     # A limit that was raised and set back leaves what was cached meanwhile.
     if most.isdecimal() and int(most) > _OVERSHOOT * limit:
         return f"the memory cgroup with a limit of {show_size(limit)} held {show_size(int(most))}"
-    outside = set(server.pids()) - _members(group / "cgroup.procs")
+    others = set(server.pids()) - _members(group / "cgroup.procs")
+    # A session that ended between the two readings is in no group.
+    outside = [pid for pid in others if not processes.ends(pid)]
     return f"{len(outside)} server processes were out of the memory cgroup" if outside else ""
 
 

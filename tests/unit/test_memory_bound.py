@@ -1,7 +1,10 @@
 """What can be bounded on recorded machines, and what is given back after a kill."""
 
+import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -10,6 +13,9 @@ from replayer.conditions import memory_bound, own_group
 from replayer.errors import ReplayerError
 from replayer.machine.host import Host
 from tests.known import known
+
+if TYPE_CHECKING:
+    from replayer.servers.open import Server
 
 
 def machine(root: Path, files: Mapping[str, str]) -> Host:
@@ -135,6 +141,37 @@ def test_ballast_is_refused_where_it_would_count_against_replayer_itself(tmp_pat
     limited = {**V1, "sys/fs/cgroup/memory/work/memory.limit_in_bytes": str(1 << 30)}
 
     assert "limit" in known(memory_bound.refusal("ballast", machine(tmp_path, limited))).found
+
+
+class Backends:
+    """A server of which one session ends after its processes are listed."""
+
+    def __init__(self) -> None:
+        self.session = subprocess.Popen(["sleep", "600"])
+
+    def pids(self) -> list[int]:
+        """Return this process as the main one, and the session, which ends then."""
+        listed = [os.getpid(), self.session.pid]
+        self.end()
+        return listed
+
+    def end(self) -> None:
+        """End the session."""
+        self.session.kill()
+        self.session.wait()
+
+
+def test_a_session_that_ends_is_not_out_of_the_cgroup(tmp_path: Path) -> None:
+    """It is listed by the server, and then no longer by the group; the others are counted."""
+    limit = 64 << 20
+    for name, text in (("memory.max", f"{limit}\n"), ("cgroup.procs", f"{os.getpid()}\n")):
+        (tmp_path / name).write_text(text)
+
+    assert memory_bound._difference_of_group(tmp_path, limit, cast("Server", Backends())) == ""
+
+    (tmp_path / "cgroup.procs").write_text("")
+    told = memory_bound._difference_of_group(tmp_path, limit, cast("Server", Backends()))
+    assert told.startswith("1 server processes")
 
 
 @pytest.mark.parametrize(
