@@ -89,42 +89,56 @@ def recover(note: Note, host: Host | None = None) -> str:
     """Write the earlier values, which a note of the journal has, back into the kernel's files.
 
     Then the note is dropped, and a short message is returned.  A value that another program wrote
-    meanwhile is left as it is.  That is an error if the note is of this process, because the
-    measurement did not have the level that was asked for.
+    meanwhile is left as it is, and so is a file that is gone, or of a processor that is offline.
+    Both are errors if the note is of this process, because the measurement did not have the level
+    that was asked for.
     Raises journal.Untrusted, and changes nothing, for a file that replayer never changes.
     """
     host = host or Host()
     name, files = note.text("name"), _table(note, "files")
     written = _table(note, "written") if "written" in note.details else {}
     now = {path: level(host.read(path)) for path in written}
-    foreign = {path: now[path] for path, value in written.items() if now[path] != value}
+    foreign = {path: now[path] for path, value in written.items() if now[path] not in ("", value)}
     # A recovery that was killed has put back some already.
     is_foreign = any(files.get(path) != value for path, value in foreign.items())
     # A file that the kernel changed with it belongs to the other program's value, too.
     ours = {path for path in files if path not in foreign and (path in written or not is_foreign)}
-    _put_back(host, name, {path: files[path] for path in files if path in ours})
+    gone = _put_back(host, name, {path: files[path] for path in files if path in ours})
     note.drop()
-    message = (
-        f"the setting {name} was changed by another program meanwhile, and is left as it is "
-        f"({_shown(foreign)})"
-    )
-    if foreign and note.owner == journal.identity(os.getpid()):
+    is_own = note.owner == journal.identity(os.getpid())
+    kept = {path: value for path, value in files.items() if path not in gone}
+    if is_foreign or (foreign and is_own):
+        what = "was changed by another program meanwhile, and is left as it is"
+        kept = foreign
+    else:
+        what = f"of the kernel was {'' if kept else 'not '}given back"
+    parts = [_shown(kept)] if kept else []
+    if gone:
+        parts.append(f"{_listed(gone)} is gone, or of a processor that is offline")
+    message = f"the setting {name} {what} ({'; '.join(parts)})"
+    if is_own and (foreign or gone):
         raise ReplayerError(message)
-    if not is_foreign:
-        return f"the setting {name} of the kernel was given back ({_shown(files)})"
     return message
 
 
-def _put_back(host: Host, name: str, files: Mapping[str, str]) -> None:
-    refused = []
+def _put_back(host: Host, name: str, files: Mapping[str, str]) -> list[str]:
+    """Write earlier values into the kernel's files; return the files that show no value any more.
+
+    Raises ReplayerError if the kernel refuses one, after the others.
+    """
+    refused, gone = [], []
     for path, value in files.items():
-        try:
-            if level(host.read(path)) != value:
+        now = level(host.read(path))
+        if not now:
+            gone.append(path)
+        elif now != value:
+            try:
                 host.write(path, value)
-        except OSError as error:
-            refused.append(f"/{path} did not take {value} ({error.strerror})")
+            except OSError as error:
+                refused.append(f"/{path} did not take {value} ({error.strerror})")
     if refused:
         raise ReplayerError(f"the setting {name} could not be given back: {'; '.join(refused)}")
+    return gone
 
 
 def own(kinds: frozenset[str] = NOTES) -> list[Note]:
@@ -178,6 +192,10 @@ def _table(note: Note, key: str) -> dict[str, str]:
 
 
 def _shown(files: Mapping[str, str]) -> str:
-    few = [f"/{path} is {value}" for path, value in list(files.items())[:2]]
+    return _listed([f"{path} is {value}" for path, value in files.items()])
+
+
+def _listed(files: Sequence[str]) -> str:
+    few = [f"/{file}" for file in files[:2]]
     more = f", and {len(files) - 2} more files" if len(files) > 2 else ""
     return ", ".join(few) + more

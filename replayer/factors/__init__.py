@@ -80,24 +80,35 @@ class KernelFile:
         """Return the paths of the setting's files that exist on this machine, below its root."""
         return _there(self.path, place)
 
+    def in_force(self, place: FactorPlace) -> dict[str, str]:
+        """Return path -> level of the setting's files that show one.
+
+        The file of a processor that is offline exists, and can be neither read nor written.
+        """
+        levels = {path: kernel_settings.level(place.host.read(path)) for path in self.paths(place)}
+        return {path: one for path, one in levels.items() if one not in ("", *self.refused)}
+
     def text(self, place: FactorPlace) -> str:
-        """Return the text of the setting's first file; "" if there is none or it cannot be read."""
-        return next((place.host.read(path) for path in self.paths(place)), "")
+        """Return the text of the setting's first file, of those that show a level if there are any.
+
+        Returns "" if there is no file, or if it cannot be read.
+        """
+        paths = [*self.in_force(place), *self.paths(place)]
+        return place.host.read(paths[0]) if paths else ""
 
     def current(self, place: FactorPlace) -> str | None:
         """Return the present level (value) of the setting.
 
         It is `mixed` if the setting's files differ, and None if no file shows a level.
         """
-        texts = {kernel_settings.level(place.host.read(path)) for path in self.paths(place)}
-        texts -= {"", *self.refused}
+        texts = set(self.in_force(place).values())
         return None if not texts else texts.pop() if len(texts) == 1 else "mixed"
 
     def unavailable(self, place: FactorPlace) -> str:
         """Return the reason why this machine cannot switch the setting; "" if it can."""
         if "{" in self.path and place.disk is None:
             return "the folder for the data is on no disk, or on several"
-        paths = self.paths(place)
+        paths = [*self.in_force(place), *self.paths(place)]
         if not paths:
             return f"this kernel has no /{_filled(self.path, place)}{self.needs}"
         denied = place.host.cannot_write(paths[0])
@@ -113,12 +124,14 @@ class KernelFile:
         return f"/{self.unless} is {other}, and takes its place" if other not in ("", "0") else ""
 
     def change(self, name: str, place: FactorPlace, level: str) -> None:
-        """Write the level into all files of the setting, and check that the kernel took it.
+        """Write the level into the setting's files that show one; check that the kernel took it.
 
         The earlier values are noted in the journal, so that the change is undone at the end, or
         after a kill.  `name` is the factor's name, for the note and for messages.
         """
-        files = dict.fromkeys(self.paths(place), level)
+        files = dict.fromkeys(self.in_force(place), level)
+        if not files:
+            raise Impossible(f"{name} cannot be switched here: {self.unavailable(place)}")
         also = [path for pattern in self.also for path in _there(pattern, place)]
         kernel_settings.change(place.host, name, files, also)
 

@@ -1,6 +1,8 @@
 """Factors: what can be switched is switched, read back, and given back in every case."""
 
+import errno
 import itertools
+import json
 import os
 import shlex
 from pathlib import Path
@@ -254,6 +256,96 @@ def test_a_note_of_an_earlier_boot_changes_nothing(
     assert sum("ended with a reboot" in message for message in messages) == 2
     # Folders survive a reboot: this note is read, and not believed.
     assert [note.kind for note in journal.notes()] == ["files"]
+
+
+class Processors(Host):
+    """A machine whose processors' governors are files, of which some are offline."""
+
+    def __init__(self, root: Path, *online: int) -> None:
+        super().__init__(root)
+        self.online = set(online)
+        for number in range(3):
+            path = root / self.file(number)
+            path.parent.mkdir(parents=True)
+            path.write_text("powersave")
+
+    def file(self, number: int) -> str:
+        """Return the path of a processor's governor, below the root."""
+        return f"sys/devices/system/cpu/cpufreq/policy{number}/scaling_governor"
+
+    def governors(self) -> list[str]:
+        """Return what is in the files of all processors."""
+        return [(self.root / self.file(number)).read_text() for number in range(3)]
+
+    def _refuses(self, path: str) -> bool:
+        return path not in map(self.file, self.online)
+
+    def read(self, path: str) -> str:
+        """Return a file's text: "" for a processor that is offline, as the kernel gives EBUSY."""
+        return "" if self._refuses(path) else super().read(path)
+
+    def write(self, path: str, text: str) -> None:
+        """Write a text, or raise EBUSY for a processor that is offline."""
+        if self._refuses(path):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        super().write(path, text)
+
+
+@pytest.fixture
+def processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Processors:
+    """Return a machine of three processors of which the first is offline."""
+    monkeypatch.setenv("REPLAYER_HOME", str(tmp_path / "home"))
+    return Processors(tmp_path / "machine", 1, 2)
+
+
+def test_a_processor_that_is_offline_is_left_out(processors: Processors) -> None:
+    """Its file exists, and can be neither read nor written; the others are switched."""
+    place, governor = FactorPlace(host=processors), factors.load("governor")
+    assert governor.unavailable(place) == ""
+
+    governor.set_level(place, "performance")
+    assert processors.governors() == ["powersave", "performance", "performance"]
+
+    (note,) = kernel_settings.own()
+    assert "was given back" in kernel_settings.recover(note, processors)
+    assert processors.governors() == ["powersave"] * 3
+
+    processors.online = set()
+    assert "cannot be read" in governor.unavailable(place)
+    with pytest.raises(Impossible, match="cannot be switched here"):
+        governor.set_level(place, "performance")
+    assert list(journal.notes()) == []
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["own", "left"])
+@pytest.mark.parametrize("is_written", [True, False], ids=["written", "begun"])
+def test_a_processor_that_goes_offline_is_named_and_keeps_no_note(
+    processors: Processors, *, is_own: bool, is_written: bool
+) -> None:
+    """No other program changed it: the others are given back, and the run learns of it."""
+    factors.load("governor").set_level(FactorPlace(host=processors), "performance")
+    (note,) = kernel_settings.own()
+    text = json.loads(note.path.read_text())
+    if not is_own:
+        text["owner"] = ended_owner()
+    if not is_written:
+        del text["details"]["written"]
+    note.path.write_text(json.dumps(text))
+    (note,) = journal.notes()
+    processors.online.remove(2)
+    try:
+        message = kernel_settings.recover(note, processors)
+    except ReplayerError as error:
+        assert is_own
+        message = str(error)
+    else:
+        assert not is_own
+
+    assert "was given back" in message
+    assert "another program" not in message
+    assert f"/{processors.file(2)} is gone, or of a processor that is offline" in message
+    assert processors.governors() == ["powersave", "powersave", "performance"]
+    assert list(journal.notes()) == []
 
 
 @pytest.mark.parametrize(
