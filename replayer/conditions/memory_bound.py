@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from replayer import journal
+from replayer import journal, signals
 from replayer.conditions import ballast
 from replayer.errors import Impossible, ReplayerError
 from replayer.journal import Note
@@ -418,8 +418,11 @@ def _huge_pages(host: Host, keep: int) -> Iterator[Bound]:
     if pages < 1:
         raise _nothing_to_take("hugepages", free, keep)
     path = host.path(_HUGE_PAGES)
-    back = functools.partial(_give_back_pages, path, before, pages)
-    with journal.held("hugepages", back, path=str(path), before=before, pages=pages):
+    note: Note | None = None
+    take = functools.partial(journal.take, "hugepages", path=str(path), before=before)
+    try:
+        with signals.shield():
+            note = take(pages=pages)
         host.write(_HUGE_PAGES, str(before + pages))
         granted = (host.number(_HUGE_PAGES) or 0) - before
         if granted < _GRANTED_AT_LEAST * pages:
@@ -427,8 +430,18 @@ def _huge_pages(host: Host, keep: int) -> Iterator[Bound]:
                 f"asked for {pages:,} huge pages of {size >> 20} MiB, the kernel granted "
                 f"{granted:,}: memory is fragmented, so reboot, or use memory = 'ballast'"
             )
+        if granted < pages:
+            with signals.shield():
+                # The rest was not granted: as many pages more, later, are another program's.
+                asked, note = note, take(pages=granted)
+                asked.drop()
         how = f"{granted:,} huge pages of {size >> 20} MiB"
         yield Bound("hugepages", granted * size, how, before=before)
+    finally:
+        if note is not None:
+            with signals.shield():
+                _give_back_pages(path, before, note.number("pages"))
+                note.drop()
 
 
 def _give_back_pages(path: Path, before: int, pages: int) -> int:

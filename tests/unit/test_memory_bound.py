@@ -191,6 +191,35 @@ def test_recovered_huge_pages_never_fall_below_what_was_there(
     assert list(journal.notes("hugepages")) == []
 
 
+class FewPages(Host):
+    """A machine whose kernel grants 19 of 20 huge pages that it is asked for."""
+
+    def write(self, path: str, text: str) -> None:
+        """Write a text, or how many huge pages are granted."""
+        granted = str(int(text) * 19 // 20) if path == memory_bound._HUGE_PAGES else text
+        super().write(path, granted)
+
+
+def test_huge_pages_of_another_program_are_not_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server_home: Path
+) -> None:
+    """The kernel granted fewer than asked: only these are replayer's, here and after a kill."""
+    memory = "MemFree: 2097152 kB\nHugepagesize: 2048 kB\nHugePages_Total: 0\n"
+    pages = "proc/sys/vm/nr_hugepages"
+    machine(tmp_path, {"proc/meminfo": memory, pages: "0", "proc/sys/vm/drop_caches": "0"})
+    host = FewPages(tmp_path)
+    monkeypatch.setattr(memory_bound, "Host", lambda: host)
+    with memory_bound._huge_pages(host, keep=48 << 20) as taken:
+        assert taken.bytes == 950 << 21
+        host.path(pages).write_text("1150")
+        (note,) = journal.notes("hugepages")
+        assert "200 are left" in memory_bound.recover(note)
+        host.path(pages).write_text("1150")
+
+    assert host.read(pages) == "200"
+    assert list(journal.notes("hugepages")) == []
+
+
 def test_recovering_what_is_gone_is_fine(tmp_path: Path, server_home: Path) -> None:
     """A cgroup that somebody else removed, and a ballast that died, are simply forgotten."""
     group = journal.take("cgroup", group=str(tmp_path / "replayer-1-ab"), home=str(tmp_path))
