@@ -236,15 +236,15 @@ def performed(
 ) -> str:
     """Run `command`, which makes this boot's run, to its end; return why it failed, or "".
 
-    It is ended early when `left()` is true. `turn` is the number of the boot in the plan. The
-    command's output is kept in the folder `inner`; `folder` is its working folder.
+    When `left()` is true, it is asked once to end, and has 90 s for that. `turn` is the number of
+    the boot in the plan. The command's output is kept in the folder `inner`; `folder` is its
+    working folder.
     """
     output = inner.path / f"turn-{turn}.txt"
     inner.forget(output.name)
     with shell.running(command, output=output, folder=folder, patience=_END_SECONDS) as process:
-        while not shell.ended(process, within=_POLL_SECONDS):
-            if left():
-                process.terminate()
+        while not shell.ended(process, within=_POLL_SECONDS) and not left():
+            pass
     if not process.returncode:
         return ""
     text = output.read_text(encoding="utf-8", errors="replace").strip()
