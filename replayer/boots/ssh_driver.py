@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replayer import shell, trusted_path
+from replayer import shell, signals, trusted_path
 from replayer.analysis.differences import boot_plan
 from replayer.boots import sequence, state, turns
 from replayer.boots.responder import MARK
 from replayer.boots.sequence import BootObservation
 from replayer.boots.state import BootsState
 from replayer.cluster import reply, ssh
-from replayer.errors import Impossible, ReplayerError, one_line
+from replayer.errors import Impossible, Interrupted, ReplayerError, expected, one_line
 from replayer.units import show_duration
 
 if TYPE_CHECKING:
@@ -201,7 +201,8 @@ class BootDriver:
     def follow(self, answer: Mapping[str, Any], say: Callable[[str], None]) -> BootsState:
         """Do the plan to its end; return its last state, with the reason if an error ended it.
 
-        `answer` is the answer of `begin`. `say` is called with a line of text for each event.
+        A signal ends it, too: see `signals.interruption`. `answer` is the answer of `begin`. `say`
+        is called with a line of text for each event.
         """
         current = self._state(answer)
         self._give()
@@ -213,13 +214,16 @@ class BootDriver:
                 current, boot = turns.judge(self, current, seen, say), seen.boot
         except NoAnswer as error:
             reason = str(error)
-        except ReplayerError as error:
-            reason = str(error)
+        except (ReplayerError, OSError, Interrupted) as error:
+            reason = str(expected(error) or error)
             if current.last is not None and current.last.outcome in {"asked", "working"}:
                 current = sequence.ended(current, "failed", reason, state.now())
         phase = "stopped" if reason else "done"
-        reason = "; ".join(filter(None, (reason, self._end(current, restart=not reason))))
-        say(f"the plan is {phase}" + (f": {reason}" if reason else ""))
+        with contextlib.suppress(Interrupted), signals.shield():
+            reason = "; ".join(filter(None, (reason, self._end(current, restart=not reason))))
+        # An output that is gone may be what ended the plan.
+        with contextlib.suppress(OSError):
+            say(f"the plan is {phase}" + (f": {reason}" if reason else ""))
         return sequence.closed(current, phase, reason)
 
     @property
@@ -245,9 +249,11 @@ class BootDriver:
 
     def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
         """Let the other machine choose the kernel of `attempt` for one boot, and then restart."""
-        answer = self.machine.ask(
-            "choose", way=current.way, release=attempt.release, arguments=arguments
-        )
+        # A choice that is still being made could not be removed.
+        with signals.shield():
+            answer = self.machine.ask(
+                "choose", way=current.way, release=attempt.release, arguments=arguments
+            )
         # If the machine restarted by itself in a step, it is in another boot than that step.
         self._left.add(answer["boot"])
 

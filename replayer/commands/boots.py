@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import registry, trusted_path
+from replayer import registry, signals, trusted_path
 from replayer.analysis.differences import boot_plan
 from replayer.boots import loaders, responder, service, setup, ssh_driver, state, system, teardown
 from replayer.errors import Impossible
@@ -132,6 +132,9 @@ def _drive(args: argparse.Namespace, planned: BootSchedule, asked: argparse.Name
         raise Impossible(_NOT_YET)
     current = drive.follow(reply, _say)
     teardown.then_here(current)
+    interrupted = signals.interruption()
+    if interrupted is not None:
+        raise interrupted
     return 0 if current.phase == "done" else 1
 
 

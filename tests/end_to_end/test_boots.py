@@ -541,6 +541,26 @@ def test_another_machine_that_does_not_answer_is_one_sentence(
     assert done.err.strip() == "replayer: error: db1 did not answer: no route to host"
 
 
+def test_ctrl_c_takes_the_choice_on_another_machine_back(
+    replayer: Replayer, machine: Machine, by_ssh: Path
+) -> None:
+    """The next restart of that machine started the kernel of the plan; the end is in order."""
+    machine.write("refuse", "")
+    then = f'echo "$REPLAYER_BOOTS_OUTCOME: $REPLAYER_BOOTS_REASON" > {by_ssh}.then'
+    driver = replayer.start(
+        "boots", "start", by_ssh, "--via", "ssh", "db1", "--yes", "--then", then
+    )
+    wait_until(lambda: machine.variables().get("next_entry") and machine.boots())
+    driver.send_signal(signal.SIGINT)
+    out, err = driver.communicate()
+
+    assert driver.returncode == 130
+    assert "the plan is stopped: stopped by Ctrl-C" in out
+    assert "stopped by Ctrl-C" in err
+    assert left(machine) == []
+    assert Path(f"{by_ssh}.then").read_text() == "stopped: stopped by Ctrl-C\n"
+
+
 def test_an_init_script_where_there_is_no_systemd(
     machine: Machine, boots: Boots, plan: Path
 ) -> None:
