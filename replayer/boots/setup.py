@@ -221,10 +221,13 @@ def start(intended: Intent) -> None:
                 service.restart(system, inner, begun)
                 return
         except Interrupted as error:
-            if begun is not None and begun.phase == "running":
-                with state.locked(inner):
-                    teardown.end(system, inner, begun, "stopped", str(error))
+            if begun is not None:
+                if begun.phase == "running":
+                    with state.locked(inner):
+                        begun = teardown.end(system, inner, begun, "stopped", str(error))
+                teardown.then(system, inner, begun)
             raise
+        teardown.then(system, inner, begun)
     raise ReplayerError(f"the plan could not be started: {begun.reason}")
 
 

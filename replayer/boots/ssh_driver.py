@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replayer import shell, signals, trusted_path
+from replayer import shell, signals
 from replayer.analysis.differences import boot_plan
 from replayer.boots import sequence, state, turns
 from replayer.boots.responder import MARK
@@ -332,17 +332,13 @@ class BootDriver:
         """
         known = [path.name for path in self._known()]
         answer = self.machine.ask("runs", plan=self.name, known=known)
-        folder = boot_plan.folder(self.plan)
         if not answer["runs"]:
             return
-        with trusted_path.steady(folder.parent, "the plan's folder") as parent:
-            with contextlib.suppress(FileExistsError):
-                parent.make(folder.name, 0o755)
-            with parent.below(folder.name) as runs:
-                for name, text in answer["runs"].items():
-                    if not _RUN.fullmatch(str(name)) or not isinstance(text, str):
-                        raise Impossible(f"{self.machine.host} gave no run but {str(name)[:100]!r}")
-                    runs.replace(str(name), text)
+        with boot_plan.made_folder(self.plan) as runs:
+            for name, text in answer["runs"].items():
+                if not _RUN.fullmatch(str(name)) or not isinstance(text, str):
+                    raise Impossible(f"{self.machine.host} gave no run but {str(name)[:100]!r}")
+                runs.replace(str(name), text)
 
     def _end(self, current: BootsState, *, restart: bool) -> str:
         """Remove the machine's choice for the next boot; return what is not as before the plan.

@@ -15,6 +15,7 @@ from replayer.boots import loaders, sequence, state, systemd_unit
 from replayer.errors import Impossible, NotFound, ReplayerError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Literal
 
     from replayer.boots.state import BootsState
@@ -48,7 +49,7 @@ def end(
     # On a full disk the saved state stays as it was; the service is removed in any case.
     with contextlib.suppress(OSError):
         state.save(inner, current)
-    _leave_log(inner, current)
+    _leave_log(current, state.log(inner))
     return current
 
 
@@ -98,13 +99,16 @@ def then(system: System, inner: trusted_path.Folder, current: BootsState) -> Non
         state.say(inner, f"the command for the end failed: {error}")
 
 
-def then_here(current: BootsState) -> None:
-    """Run the user's command for the end of a plan that restarted another machine by ssh.
+def then_here(current: BootsState, lines: Sequence[str]) -> None:
+    """Do what is due here at the end of a plan that restarted another machine by ssh.
 
-    Nothing is done if there is no command. Raises ReplayerError if the command fails.
+    The plan's log `lines` are put next to its runs, and the user's command is run, if there is one.
+    Raises ReplayerError if the command fails.
     """
+    _leave_log(current, "".join(f"{line}\n" for line in lines))
     if current.then:
-        _run_then(current)
+        log = boot_plan.folder(Path(current.plan)) / _LOG
+        _run_then(current, REPLAYER_BOOTS_LOG=str(log))
 
 
 def _run_then(current: BootsState, **variables: str) -> None:
@@ -122,13 +126,16 @@ def _run_then(current: BootsState, **variables: str) -> None:
 def stop(system: System) -> str:
     """Stop the started plan of boots, and return a sentence on what was done.
 
-    Raises NotFound if no plan was started.
+    The user's command for the end is run. Raises NotFound if no plan was started.
     """
     try:
         with state.opened() as inner:
             _interrupt(inner)
             with state.locked(inner):
-                return _stopped(system, inner)
+                current, words = _stopped(system, inner)
+            if current is not None:
+                then(system, inner, current)
+            return words
     except NotFound:
         if not systemd_unit.installed(system) and not list(journal.notes(systemd_unit.NOTE)):
             raise
@@ -136,7 +143,8 @@ def stop(system: System) -> str:
         return "the service of a plan of boots was removed; nothing else is known of that plan"
 
 
-def _stopped(system: System, inner: trusted_path.Folder) -> str:
+def _stopped(system: System, inner: trusted_path.Folder) -> tuple[BootsState | None, str]:
+    """End the plan; return its last state, None if that is damaged, and a sentence for the user."""
     try:
         current = state.load(inner)
     except NotFound:
@@ -144,7 +152,7 @@ def _stopped(system: System, inner: trusted_path.Folder) -> str:
     except Impossible as error:
         systemd_unit.remove(system)
         inner.forget("state.json")
-        return (
+        return None, (
             f"the service was removed, but {error}: check whether the boot loader still has a "
             f"choice for the next boot"
         )
@@ -152,7 +160,7 @@ def _stopped(system: System, inner: trusted_path.Folder) -> str:
         systemd_unit.remove(system)
         raise NotFound(f"no plan of boots runs: {current.plan} is {current.phase}")
     current = end(system, inner, current, "stopped", "by replayer boots stop")
-    return f"{current.plan} was stopped: {current.reason}"
+    return current, f"{current.plan} was stopped: {current.reason}"
 
 
 def _interrupt(inner: trusted_path.Folder) -> None:
@@ -173,10 +181,10 @@ def _interrupt(inner: trusted_path.Folder) -> None:
         time.sleep(0.2)
 
 
-def _leave_log(inner: trusted_path.Folder, current: BootsState) -> None:
-    """Copy the plan's log next to its runs; do nothing if their disk is gone or full."""
+def _leave_log(current: BootsState, text: str) -> None:
+    """Put the plan's log next to its runs; do nothing if their disk is gone or full."""
     with (
         contextlib.suppress(OSError, ReplayerError),
-        trusted_path.steady(boot_plan.folder(Path(current.plan)), "the folder") as runs,
+        boot_plan.made_folder(Path(current.plan)) as runs,
     ):
-        runs.replace(_LOG, state.log(inner))
+        runs.replace(_LOG, text)

@@ -130,16 +130,18 @@ def _drive(args: argparse.Namespace, planned: BootSchedule, asked: argparse.Name
     print(*drive.lines(reply, left, f"{time} {_RESTARTING}"), sep="\n")  # noqa: T201
     if not args.yes:
         raise Impossible(_NOT_YET)
-    current = drive.follow(reply, _say)
-    teardown.then_here(current)
+    lines: list[str] = []
+
+    def say(words: str) -> None:
+        lines.append(f"{state.now()} {words}")
+        print(lines[-1], flush=True)  # noqa: T201
+
+    current = drive.follow(reply, say)
+    teardown.then_here(current, lines)
     interrupted = signals.interruption()
     if interrupted is not None:
         raise interrupted
     return 0 if current.phase == "done" else 1
-
-
-def _say(words: str) -> None:
-    print(f"{state.now()} {words}", flush=True)  # noqa: T201
 
 
 def _folders(asked: argparse.Namespace) -> list[Path]:

@@ -102,6 +102,16 @@ def left(machine: Machine) -> list[str]:
     return files + kinds + [name for name in machine.variables() if name == "next_entry"]
 
 
+_THEN = 'cat >> {}.then < "$REPLAYER_BOOTS_LOG"'
+"""A command for the end of a plan: it keeps the log."""
+
+
+def _ended(plan: Path) -> list[str]:
+    """Return the ends of the plan in the log that `_THEN` kept, without their times."""
+    lines = Path(f"{plan}.then").read_text().splitlines()
+    return [line.partition(" ")[2] for line in lines if " the plan is stopped" in line]
+
+
 def test_a_plan_is_done_by_itself_and_leaves_nothing(machine: Machine, boots: Boots) -> None:
     """Each turn has its kernel, the default comes up at the end, and all is as it was before."""
     plan = booted.plan(machine.root / "boots.plan")
@@ -222,7 +232,7 @@ def test_a_step_that_fails_thrice_ends_the_plan_with_its_words(
 
 def test_stop_in_the_middle_of_a_step(machine: Machine, boots: Boots, plan: Path) -> None:
     """The step ends in order, the service is gone, and the next boot is the default's."""
-    boots("start", plan, "--yes")
+    boots("start", plan, "--yes", "--then", _THEN.format(plan))
     machine.write("hangs", "")
     with serving(machine) as service:
         step = int(_written(machine.root / "hangs"))
@@ -233,6 +243,7 @@ def test_stop_in_the_middle_of_a_step(machine: Machine, boots: Boots, plan: Path
     assert not journal.identity(step)
     assert left(machine) == []
     assert "is stopped: by replayer boots stop" in boots("status").out
+    assert _ended(plan) == ["the plan is stopped: by replayer boots stop"]
     boots("stop", status=2)
 
 
@@ -253,12 +264,13 @@ def test_ctrl_c_while_a_plan_begins_takes_everything_back(
 ) -> None:
     """The machine restarted into the first kernel with the next restart, and went on by itself."""
     machine.write("interrupt", call)
-    started = replayer.start("boots", "start", plan, "--yes")
+    started = replayer.start("boots", "start", plan, "--yes", "--then", _THEN.format(plan))
     _, err = started.communicate()
 
     assert "stopped by Ctrl-C" in err
     assert left(machine) == []
     assert machine.boots() == (call == "reboot")
+    assert _ended(plan) == ["the plan is stopped: stopped by Ctrl-C"]
 
 
 def test_replayers_own_folder_is_waited_for(
@@ -499,7 +511,7 @@ def test_a_plan_of_another_machine_is_driven_by_ssh(
     machine: Machine, boots: Boots, by_ssh: Path
 ) -> None:
     """Its runs come here, it restarts into its default, and nothing of the plan stays there."""
-    then = f'echo "$REPLAYER_BOOTS_OUTCOME" > {by_ssh}.then'
+    then = f'{{ echo "$REPLAYER_BOOTS_OUTCOME"; cat; }} > {by_ssh}.then < "$REPLAYER_BOOTS_LOG"'
     boots("start", by_ssh, "--via", "ssh", "db1", "--yes", "--then", then)
 
     runs = by_ssh.with_name("boots.runs").glob("*.json")
@@ -509,7 +521,10 @@ def test_a_plan_of_another_machine_is_driven_by_ssh(
     assert machine.read("proc/sys/kernel/osrelease") == DEFAULT
     assert left(machine) == []
     assert not list((journal.home() / "boots").iterdir())
-    assert Path(f"{by_ssh}.then").read_text() == "done\n"
+    outcome, *log = Path(f"{by_ssh}.then").read_text().splitlines()
+    assert outcome == "done"
+    assert log == (by_ssh.with_name("boots.runs") / "boots.log").read_text().splitlines()
+    assert log[-1].endswith("the plan is done")
     again = boots("start", by_ssh, "--via", "ssh", "db1", "--yes", status=2)
     assert "all boots of the plan are done" in again.err
 
@@ -546,7 +561,7 @@ def test_ctrl_c_takes_the_choice_on_another_machine_back(
 ) -> None:
     """The next restart of that machine started the kernel of the plan; the end is in order."""
     machine.write("refuse", "")
-    then = f'echo "$REPLAYER_BOOTS_OUTCOME: $REPLAYER_BOOTS_REASON" > {by_ssh}.then'
+    then = f'cat > {by_ssh}.then < "$REPLAYER_BOOTS_LOG"'
     driver = replayer.start(
         "boots", "start", by_ssh, "--via", "ssh", "db1", "--yes", "--then", then
     )
@@ -558,7 +573,7 @@ def test_ctrl_c_takes_the_choice_on_another_machine_back(
     assert "the plan is stopped: stopped by Ctrl-C" in out
     assert "stopped by Ctrl-C" in err
     assert left(machine) == []
-    assert Path(f"{by_ssh}.then").read_text() == "stopped: stopped by Ctrl-C\n"
+    assert "the plan is stopped: stopped by Ctrl-C" in Path(f"{by_ssh}.then").read_text()
 
 
 def test_an_init_script_where_there_is_no_systemd(

@@ -4,12 +4,13 @@ A plan file is written once and never changed.  Its progress follows from the ru
 each run contains the kernel and the boot that it is from.
 """
 
+import contextlib
 import errno
 import json
 import os
 import random
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import cycle, islice
 from pathlib import Path
@@ -224,6 +225,22 @@ def folder(path: Path) -> Path:
     For `x.json` it is `x.runs`.
     """
     return path.with_name(f"{path.stem}.runs")
+
+
+@contextlib.contextmanager
+def made_folder(path: Path) -> Iterator[trusted_path.Folder]:
+    """Open the folder of the runs of the plan `path` in the `with` block; make it if it is missing.
+
+    Raises Impossible if another user can swap it, and OSError if it cannot be made.
+    """
+    place = folder(path)
+    with (
+        trusted_path.steady(place.parent, "the plan's folder") as parent,
+        contextlib.suppress(FileExistsError),
+    ):
+        parent.make(place.name, 0o755)
+    with trusted_path.steady(place, "the folder of the plan's runs") as made:
+        yield made
 
 
 def runs(path: Path, columns: Columns = no_column) -> list[Run]:
