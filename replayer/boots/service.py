@@ -62,8 +62,9 @@ def run_service(system: System) -> None:
                     systemd_unit.remove(system)
                     return
             if current.phase == "running":
-                restart(system, inner, current)
-                return
+                current = restart(system, inner, current)
+                if current.phase == "running":
+                    return
             # The lock is released here: the user's command for the end may start the next plan.
             teardown.then(system, inner, current)
             if teardown.restarts(system, current):
@@ -321,16 +322,19 @@ def choose(system: System, way: BootLoader, release: str, arguments: str) -> Non
         raise ReplayerError(f"{way.TITLE} changed the default from {default}")
 
 
-def restart(system: System, inner: Folder, current: BootsState) -> None:
-    """Restart the machine into the chosen kernel; if that fails, end the plan as `stopped`."""
+def restart(system: System, inner: Folder, current: BootsState) -> BootsState:
+    """Restart the machine into the chosen kernel; if that fails, end the plan as `stopped`.
+
+    Returns the new state. After such an end the user's command for it is still to be run.
+    """
     try:
         way = loaders.load(current.way)
         system.call(*(way.RESTART if system.systemd else plain(system)))
     except ReplayerError as error:
         words = f"the machine could not be restarted: {error}"
         with state.locked(inner):
-            current = teardown.end(system, inner, current, "stopped", words)
-        teardown.then(system, inner, current)
+            return teardown.end(system, inner, current, "stopped", words)
+    return current
 
 
 def plain(system: System) -> tuple[str, ...]:

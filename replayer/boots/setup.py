@@ -218,8 +218,7 @@ def start(intended: Intent) -> None:
             with state.locked(inner), signals.shield():
                 begun = _begun(system, inner, current)
             if begun.phase == "running":
-                service.restart(system, inner, begun)
-                return
+                begun = service.restart(system, inner, begun)
         except Interrupted as error:
             if begun is not None:
                 if begun.phase == "running":
@@ -227,6 +226,8 @@ def start(intended: Intent) -> None:
                         begun = teardown.end(system, inner, begun, "stopped", str(error))
                 teardown.then(system, inner, begun)
             raise
+        if begun.phase == "running":
+            return
         teardown.then(system, inner, begun)
     raise ReplayerError(f"the plan could not be started: {begun.reason}")
 

@@ -252,9 +252,11 @@ def test_stop_takes_the_choice_for_the_next_boot_back(
 ) -> None:
     """A machine that was about to restart starts its default instead."""
     machine.write("refuse", "")
-    done = boots("start", plan, "--yes")
+    done = boots("start", plan, "--yes", "--then", _THEN.format(plan), status=1)
 
-    assert "could not be restarted: systemctl failed: a job is held back" in done.out
+    reason = "the machine could not be restarted: systemctl failed: a job is held back"
+    assert f"the plan could not be started: {reason}" in done.err
+    assert _ended(plan) == [f"the plan is stopped: {reason}"]
     assert left(machine) == []
 
 
