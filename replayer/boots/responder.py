@@ -95,8 +95,10 @@ def _look(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 def _choose(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
     """Choose a kernel for the next boot only; return this boot and the command that restarts it.
 
-    The caller runs that command after it has printed the answer.
+    The caller runs that command after it has printed the answer. Raises Impossible if another plan
+    runs.
     """
+    setup.permit(system, driven=request["plan"])
     way = loaders.load(request["way"])
     service.choose(system, way, request["release"], request["arguments"])
     restarts = way.RESTART if system.systemd else service.plain(system)
@@ -104,9 +106,14 @@ def _choose(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _step(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do the run that is due in this boot; return why it failed, "" if it did not."""
+    """Do the run that is due in this boot; return why it failed, "" if it did not.
+
+    As long as it runs, no other plan restarts the machine. Raises Impossible if another plan runs.
+    """
     service.settle(system)
+    setup.permit(system, driven=request["plan"])
     with _opened(request) as folder:
+        state.hold(folder)
         words = [*setup.command(system), "step", str(folder.path / _PLAN)]
         reason = service.performed(folder, request["turn"], words, folder.path, left=_alone)
     return {"reason": reason}
@@ -149,8 +156,10 @@ def _end(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
     """Remove the choice for the next boot; return the default entry, and a command to restart.
 
     The command is empty if the request asks for no restart. If the plan is done, its folder is
-    removed, too.
+    removed, too. Raises Impossible if the machine is to be restarted and another plan runs.
     """
+    if request["restart"]:
+        setup.permit(system, driven=request["plan"])
     way = loaders.load(request["way"])
     way.clear(system)
     if request["done"]:

@@ -132,8 +132,12 @@ def _own_folders() -> tuple[Path, ...]:
     return Path(__file__), Path(sys.executable), Path(os.path.realpath(sys.executable))
 
 
-def permit(system: System) -> None:
-    """Raise Impossible if no plan can be started now: not root, a container, another plan runs."""
+def permit(system: System, *, driven: str = "") -> None:
+    """Raise Impossible if no plan can be started now: not root, a container, another plan runs.
+
+    `driven` is the name of the folder of a plan that another machine drives, and which goes on: a
+    step of its own does not count.
+    """
     if os.geteuid() != 0:
         raise Impossible("only root can choose what a machine starts and restart it: use sudo")
     container = machine_facts.read_facts(system.host).get("container", "none")
@@ -144,6 +148,11 @@ def permit(system: System) -> None:
         )
     try:
         with state.opened() as inner:
+            if state.measuring(inner, but=driven):
+                raise Impossible(
+                    "the step of a plan that another machine drives by ssh runs here now, and a "
+                    "restart would end it: wait until that plan is done, or end it there"
+                )
             current = state.load(inner)
     except NotFound:
         if systemd_unit.installed(system):

@@ -159,7 +159,7 @@ class BootDriver:
         same if the plan's file is edited while the machine does the plan.
         """
         digest = hashlib.sha256(self.plan.read_bytes()).hexdigest()
-        return f"driven-{digest[:16]}"
+        return f"{state.DRIVEN}{digest[:16]}"
 
     def begin(self, way: str) -> Any:
         """Send the plan to the other machine, and return its answer, a dict of facts about it.
@@ -252,7 +252,11 @@ class BootDriver:
         # A choice that is still being made could not be removed.
         with signals.shield():
             answer = self.machine.ask(
-                "choose", way=current.way, release=attempt.release, arguments=arguments
+                "choose",
+                plan=self.name,
+                way=current.way,
+                release=attempt.release,
+                arguments=arguments,
             )
         # If the machine restarted by itself in a step, it is in another boot than that step.
         self._left.add(answer["boot"])

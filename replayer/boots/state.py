@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT = 1
+DRIVEN = "driven-"
+"""Begins the name of the folder of a plan that another machine drives, in that of started plans."""
 LOG = "log"
 _STATE, _LOCK = "state.json", "lock"
 _OWNER_ONLY = 0o600
@@ -151,6 +153,26 @@ def locked(inner: trusted_path.Folder) -> Iterator[None]:
             os.ftruncate(fd, 0)
     finally:
         os.close(fd)
+
+
+def hold(driven: trusted_path.Folder) -> None:
+    """Lock the folder of a driven plan until it is closed: its step runs in this boot."""
+    fcntl.flock(driven.fd, fcntl.LOCK_EX)
+
+
+def measuring(inner: trusted_path.Folder, *, but: str = "") -> bool:
+    """Return whether the step of a driven plan runs now, except of the one with the folder `but`.
+
+    `inner` is the folder of started plans.
+    """
+    for name in inner.names():
+        if name.startswith(DRIVEN) and name != but:
+            with inner.below(name) as driven:
+                try:
+                    fcntl.flock(driven.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return True
+    return False
 
 
 def holder(inner: trusted_path.Folder) -> int:

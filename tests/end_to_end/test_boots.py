@@ -22,7 +22,8 @@ import pytest
 
 from replayer import journal
 from replayer.analysis.differences import boot_plan
-from replayer.boots import ssh_driver
+from replayer.boots import responder, ssh_driver, system
+from replayer.errors import Impossible
 from tests import booted
 from tests.booted import DEFAULT, KERNELS, Machine
 from tests.command import Ended, Replayer
@@ -576,6 +577,33 @@ def test_ctrl_c_takes_the_choice_on_another_machine_back(
     assert "stopped by Ctrl-C" in err
     assert left(machine) == []
     assert "the plan is stopped: stopped by Ctrl-C" in Path(f"{by_ssh}.then").read_text()
+
+
+def test_no_other_plan_restarts_a_machine_in_a_driven_step(
+    replayer: Replayer, machine: Machine, boots: Boots, plan: Path, by_ssh: Path
+) -> None:
+    """Another driver that begins or goes on, and a plan of the machine's own, are refused."""
+    other = booted.plan(by_ssh.with_name("other.plan"), boots=4)
+    asked = {"plan": "driven-other", "way": "grub", "release": KERNELS[0], "arguments": ""}
+    machine.write("hangs", "")
+    driver = replayer.start("boots", "start", by_ssh, "--via", "ssh", "db1", "--yes")
+    step = int(_written(machine.root / "hangs"))
+    refused = [
+        boots("start", plan, "--yes", status=2).err,
+        boots("start", other, "--via", "ssh", "db1", status=1).err,
+    ]
+    with pytest.raises(Impossible) as error:
+        responder._choose(system.this(), asked)
+    restarts = machine.boots()
+    driver.send_signal(signal.SIGINT)
+    driver.communicate()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(step, signal.SIGKILL)
+
+    for words in (*refused, str(error.value)):
+        assert "the step of a plan that another machine drives by ssh runs here now" in words
+    assert restarts == 1
+    assert left(machine) == []
 
 
 def test_an_init_script_where_there_is_no_systemd(
