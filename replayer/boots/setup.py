@@ -135,8 +135,8 @@ def _own_folders() -> tuple[Path, ...]:
 def permit(system: System, *, driven: str = "") -> None:
     """Raise Impossible if no plan can be started now: not root, a container, another plan runs.
 
-    `driven` is the name of the folder of a plan that another machine drives, and which goes on: a
-    step of its own does not count.
+    `driven` is the name of the folder of a plan that another machine drives, and which goes on: its
+    own step does not count.
     """
     if os.geteuid() != 0:
         raise Impossible("only root can choose what a machine starts and restart it: use sudo")
