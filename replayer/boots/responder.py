@@ -50,16 +50,13 @@ def answer(system: System) -> None:
 
 
 def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Store the plan and its files; return the facts about this machine that the plan depends on.
+    """Return the facts about this machine that the plan in the request depends on.
 
-    Among these are the boot loader, its default entry, and the installed kernel for each kernel of
-    the plan. Raises ReplayerError for a plan that this machine cannot do.
+    Nothing is stored. Among the facts are the boot loader, its default entry, and the installed
+    kernel for each kernel of the plan. Raises ReplayerError for a plan that this machine cannot do.
     """
     setup.permit(system)
-    with _opened(request, make=True) as folder:
-        for name, text in {**request["files"], _PLAN: request["text"]}.items():
-            folder.replace(_checked(name), text)
-        schedule = boot_plan.load(folder.path / _PLAN)
+    schedule = boot_plan.parse(Path(_PLAN), request["text"])
     name = loaders.chosen(system, request["way"])
     entries = setup.installed(system, schedule, name)
     way = loaders.load(name)
@@ -136,11 +133,13 @@ def _runs(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _give(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Store the runs in the request, except those that this machine has already.
+    """Store the plan and its files, and the runs in the request that this machine does not have.
 
-    They are from an earlier installation of this machine, whose disk was erased since.
+    These are from an earlier installation of this machine, whose disk was erased since.
     """
-    with _opened(request) as folder:
+    with _opened(request, make=True) as folder:
+        for name, text in {**request["files"], _PLAN: request["text"]}.items():
+            folder.replace(_checked(name), text)
         name = boot_plan.folder(Path(_PLAN)).name
         with contextlib.suppress(FileExistsError):
             folder.make(name, 0o755)

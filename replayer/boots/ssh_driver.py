@@ -162,19 +162,16 @@ class BootDriver:
         return f"{state.DRIVEN}{digest[:16]}"
 
     def begin(self, way: str) -> Any:
-        """Send the plan to the other machine, and return its answer, a dict of facts about it.
+        """Ask the other machine whether it can do the plan; return its answer, a dict of facts.
 
         `way` is the name of the boot loader to use, "" for the machine's choice. The facts are the
         loader, its default entry and the kernels. Raises ReplayerError if the machine cannot do the
         plan.
         """
-        return self.machine.ask(
-            "begin",
-            plan=self.name,
-            text=self.plan.read_text(encoding="utf-8"),
-            files=dict(self.files),
-            way=way,
-        )
+        return self.machine.ask("begin", text=self._text(), way=way)
+
+    def _text(self) -> str:
+        return self.plan.read_text(encoding="utf-8")
 
     def lines(self, answer: Mapping[str, Any], left: int, time: str) -> Iterator[str]:
         """Yield lines that describe to the user what the plan will do.
@@ -323,11 +320,14 @@ class BootDriver:
         return sorted(boot_plan.folder(self.plan).glob("*.json"))
 
     def _give(self) -> None:
-        """Send the other machine all runs of the plan: if it was installed anew, it has none."""
+        """Send the plan and all of its runs: a machine that was installed anew has none."""
+        give = functools.partial(
+            self.machine.ask, "give", plan=self.name, text=self._text(), files=dict(self.files)
+        )
+        give(runs={})
         for path in self._known():
             if _RUN.fullmatch(path.name):
-                text = path.read_text(encoding="utf-8")
-                self.machine.ask("give", plan=self.name, runs={path.name: text})
+                give(runs={path.name: path.read_text(encoding="utf-8")})
 
     def _fetch(self) -> None:
         """Copy the other machine's new runs into the folder of the plan's runs here.

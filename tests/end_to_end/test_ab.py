@@ -87,7 +87,7 @@ def test_a_dry_run_prints_the_commands_and_does_nothing(replayer: Replayer, read
         (("--b", "reads.rat=1"), "unknown key 'rat' - did you mean rate?"),
         (("--b", "redas.rate=1"), "no step 'redas' - did you mean reads?"),
         (("--b", "kernel=1.2.3", "--for", "1h"), "is for a trial within one boot"),
-        (("--b", "reads.rate=1", "--within", "0%"), "is not a percentage"),
+        (("--b", "reads.rate=1", "--within", "0%"), "--within 0%: it must be a percentage above 0"),
         (("--b", "reads.rate=1", "--runs", "0"), "--runs 0: it must be a whole number"),
         (("--b", "cpu_set=999999"), "the processors 999999 cannot be chosen"),
     ],

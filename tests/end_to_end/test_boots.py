@@ -579,6 +579,19 @@ def test_ctrl_c_takes_the_choice_on_another_machine_back(
     assert "the plan is stopped: stopped by Ctrl-C" in Path(f"{by_ssh}.then").read_text()
 
 
+def test_a_driven_plan_that_is_only_shown_leaves_nothing(
+    machine: Machine, boots: Boots, by_ssh: Path
+) -> None:
+    """Without --yes, and if the machine refuses the plan, its disk is as it was before."""
+    shown = boots("start", by_ssh, "--via", "ssh", "db1", status=2)
+    machine.write("boot/grub/grub.cfg", "")
+    refused = boots("start", by_ssh, "--via", "ssh", "db1", "--yes", status=1)
+
+    assert "nothing was started" in shown.err
+    assert "there is no menu boot/grub/grub.cfg" in refused.err
+    assert not (journal.home() / "boots").exists()
+
+
 def test_no_other_plan_restarts_a_machine_in_a_driven_step(
     replayer: Replayer, machine: Machine, boots: Boots, plan: Path, by_ssh: Path
 ) -> None:

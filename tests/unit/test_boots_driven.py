@@ -66,6 +66,7 @@ class Remote:
         if verb == self._failing:
             self._fail()
         answers: dict[str, dict[str, Any]] = {
+            "give": {},
             "runs": {"runs": {}},
             "choose": {"boot": "b-0", "restarts": []},
             "end": {"default": "0", "restarts": []},

@@ -163,10 +163,11 @@ def load(path: Path) -> BootSchedule:
     """Read a plan file; raise Impossible, in one sentence, if it is missing or not a plan."""
     if not os.path.lexists(path):  # Path.exists() would raise for a name that is too long
         raise Impossible(f"there is no plan {path}: `replayer plan` makes one")
-    return _parsed(path, assets.text(path))
+    return parse(path, assets.text(path))
 
 
-def _parsed(path: Path, text: str) -> BootSchedule:
+def parse(path: Path, text: str) -> BootSchedule:
+    """Return the plan in `text`, that of the file `path`; raise Impossible if it is not a plan."""
     try:
         schedule = BootSchedule.model_validate_json(text)
     except ValidationError as error:
@@ -203,7 +204,7 @@ def load_own(path: Path) -> BootSchedule:
                 f"{path} is not followed: {getattr(error, 'strerror', error)}; its words are "
                 f"commands that will run, so only your own plan is taken"
             ) from error
-    schedule = _parsed(path, text)
+    schedule = parse(path, text)
     if schedule.job[:1] not in [(name,) for name in JOBS]:
         raise Impossible(f"{path} is not a plan of {' or '.join(JOBS)}")
     return schedule
