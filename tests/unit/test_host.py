@@ -230,8 +230,7 @@ def test_read_ahead_of_btrfs_is_its_own(tree: Tree) -> None:
     tree.disks("sda 8:0", "sda/sda1 8:1", "sdb 8:16")
     for name in ("sda", "sdb"):
         tree.write(f"sys/class/block/{name}/queue/read_ahead_kb", "128\n")
-    for name in ("sda1", "sdb"):
-        tree.write(f"sys/fs/btrfs/12-ef/devices/{name}/dev")
+    tree.write("sys/fs/btrfs/12-ef/devices/sda1/dev")
     tree.write("sys/fs/btrfs/12-ef/bdi/read_ahead_kb", "4096\n")
     tree.write("sys/fs/btrfs/features/free_space_tree", "1\n")
     tree.link("sys/block/sda", "../devices/pci/block/sda")
