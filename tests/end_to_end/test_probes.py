@@ -460,6 +460,7 @@ def test_without_direct_io_the_result_says_what_was_done_instead(
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # what others read meanwhile would count for the disk beneath
 def test_reads_from_a_disk_in_a_file_that_is_in_memory_are_not_proven(
     workload: Write, run: Callable[..., tuple[int, Any, str]], tmp_path: Path
 ) -> None:

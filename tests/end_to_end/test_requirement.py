@@ -1,10 +1,12 @@
 """requirement: what follows from the profile of a PostgreSQL at a known rate is that rate."""
 
+import re
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from statistics import mean
 
 import pytest
 from sqlalchemy.engine import URL
@@ -18,6 +20,7 @@ from tests.command import Replayer
 from tests.end_to_end.test_profile import PGBENCH, pgbench, typed
 
 RATE = 150
+_PROGRESS = re.compile(r"progress: ([0-9.]+) s, ([0-9.]+) tps")
 
 
 @pytest.fixture
@@ -46,24 +49,31 @@ def test_pgbench_at_a_rate_requires_that_rate_and_its_rows(
 ) -> None:
     """As many commits, rows and syncs as pgbench makes; twice of it with growth 2."""
     out = tmp_path / "shop.profile"
-    at_a_rate = [str(PGBENCH), "-n", "-R", str(RATE), "-T", "120", "-c", "2", typed(shop)]
-    with subprocess.Popen(at_a_rate, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as load:
+    words = [str(PGBENCH), "-n", "-R", str(RATE), "-T", "120", "-c", "8", "-P", "1", typed(shop)]
+    begun = time.monotonic()
+    with subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as load:
         # Its sessions tell the server what they did once a second.
         time.sleep(2)
         replayer("profile", typed(shop), "--for", "8s", "--out", out)
+        passed = time.monotonic() - begun
         load.terminate()
+        printed = _PROGRESS.findall(load.communicate()[1])
+    # On a busy disk it falls behind its rate.
+    done = mean(float(tps) for at, tps in printed if 3 <= float(at) <= passed)
     profiled = profile.load(out)
     today = requirement.of(profiled, percentile=50, window=5.0)
     later = requirement.of(profiled, percentile=50, window=5.0, growth=2.0)
     work = today.work
 
     assert today.transactions is not None
-    assert today.transactions == pytest.approx(RATE, rel=0.15)
+    assert today.transactions == pytest.approx(done, rel=0.15)
     assert need(today, "wal_syncs").measured <= today.transactions * 1.1
-    assert need(later, "transactions").required == pytest.approx(2 * RATE, rel=0.15)
+    assert need(later, "transactions").required == pytest.approx(2 * done, rel=0.15)
     # A transaction updates three rows and inserts one, in one commit.
-    assert work.insert + work.update == pytest.approx(RATE, rel=0.15)
-    assert work.update * work.update_rows == pytest.approx(3 * RATE, rel=0.2)
+    assert work.insert + work.update == pytest.approx(done, rel=0.15)
+    assert work.update * work.update_rows == pytest.approx(3 * done, rel=0.2)
     assert work.scanned_blocks == 0
     assert today.database_bytes is not None
     assert today.database_bytes > 50 << 20
