@@ -170,8 +170,29 @@ def test_what_acts_within_the_database_is_replayed(dialect: str, text: str) -> N
     assert not acts_beyond_database(text, dialect)
 
 
-@pytest.mark.parametrize("change", ["DELETE FROM user", "WITH a AS (SELECT 1) UPDATE db SET x=1"])
-@pytest.mark.parametrize("use", ["USE mysql", "use `mysql`;", "/* tool */ USE\n MySQL", "use sys"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM user",
+        "WITH a AS (SELECT 1) UPDATE db SET x=1",
+        "SET STATEMENT max_statement_time=1 FOR DELETE FROM user",
+        "EXPLAIN ANALYZE DELETE a FROM user a, db b",
+    ],
+)
+@pytest.mark.parametrize(
+    "use",
+    [
+        "USE mysql",
+        "use `mysql`;",
+        "/* tool */ USE\n MySQL",
+        "use sys",
+        "use`mysql`",
+        "/*!50000 use mysql*/",
+        "/*!50000 use*/ mysql",
+        "/*M! use mysql */",
+        'use "mysql"',
+    ],
+)
 def test_tables_of_the_system_may_be_named_without_their_database(use: str, change: str) -> None:
     """By a session that is in it, and by no other one."""
     system = SystemSessions("mysql")

@@ -97,12 +97,13 @@ _PARTS: Final = {
     "postgres": ("pg_", "lo_", "dblink"),
     "mysql": ("outfile", "dumpfile", "mysql", "performance_schema", "sys.", "sys`"),
 }
-_USE = re.compile(rf"{_BEGIN}use `?([^`; ]+)")
+_USE = re.compile(r" ?use(?: |(?=`))`?([^`; ]+)")
 _READS = re.compile(
-    rf"{_BEGIN}\(? ?(?:select|show|explain|desc|describe|set|do|help|values|table"
-    r"|begin(?! not)|start|commit|rollback|savepoint|release|\Z)"
+    r"[ (]*(?:select|show|(?:explain|desc|describe)(?! analyze)|set(?! statement)|do|help|values"
+    r"|table|begin(?! not)|start|commit|rollback|savepoint|release|\Z)"
 )
 """Statements that change no table, and those of transactions."""
+_EXECUTED = re.compile(r"/\*![0-9]*|\*/")
 _OWN: Final = {"mysql", "performance_schema", "sys"}
 """MySQL's own databases."""
 
@@ -128,9 +129,12 @@ class SystemSessions:
         low = text.lower()
         if self._dialect != "mysql" or (not inside and "use" not in low):
             return False
-        for part in fingerprint.cheap_form(low, "mysql").split(";"):
+        # The server executes what is in comments such as /*!50000 use mysql */.
+        form = _EXECUTED.sub(" ", fingerprint.cheap_form(_with_executed(low), "mysql"))
+        for part in " ".join(form.split()).split(";"):
             if used := _USE.match(part):
-                inside = used[1] in _OWN
+                # With ANSI_QUOTES a name may be in the quotes of a string, which are empty here.
+                inside = used[1] in _OWN or (not used[1].isidentifier() and "mysql" in low)
             elif inside and not _READS.match(part):
                 return True
         (self._inside.add if inside else self._inside.discard)(session)
@@ -169,8 +173,7 @@ def acts_beyond_database(text: str, dialect: str) -> bool:
 
 def _acts_in_mysql(low: str) -> bool:
     """Return `acts_beyond_database` of a text of MySQL or MariaDB in small letters."""
-    # MariaDB executes what is in its own comments.
-    low = low.replace("/*m!", "/*!")
+    low = _with_executed(low)
     form = fingerprint.cheap_form(low, "mysql")
     if _STATEMENTS["mysql"].search(form):
         return True
@@ -182,6 +185,11 @@ def _acts_in_mysql(low: str) -> bool:
     texts = [_ESCAPED.sub(_meant, text[1:-1]) for text in found if text]
     # Strings that stand next to each other are one.
     return any(acts_beyond_database(text, "mysql") for text in {*texts, "".join(texts)})
+
+
+def _with_executed(low: str) -> str:
+    """Return a text in which comments that only MariaDB executes are those that all execute."""
+    return low.replace("/*m!", "/*!")
 
 
 def _meant(escaped: re.Match[str]) -> str:
