@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from replayer.boots.system import System
 
 MARK = "REPLAYER-BOOTS "
-_PLAN = "boots.plan"
+PLAN = "boots.plan"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,200}")
 
 
@@ -56,7 +56,7 @@ def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
     kernel for each kernel of the plan. Raises ReplayerError for a plan that this machine cannot do.
     """
     setup.permit(system)
-    schedule = boot_plan.parse(Path(_PLAN), request["text"])
+    schedule = boot_plan.parse(Path(PLAN), request["text"])
     name = loaders.chosen(system, request["way"])
     entries = setup.installed(system, schedule, name)
     way = loaders.load(name)
@@ -111,7 +111,7 @@ def _step(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
     setup.permit(system, driven=request["plan"])
     with _opened(request) as folder:
         state.hold(folder)
-        words = [*setup.command(system), "step", str(folder.path / _PLAN)]
+        words = [*setup.command(system), "step", str(folder.path / PLAN)]
         reason = service.performed(folder, request["turn"], words, folder.path, left=_alone)
     return {"reason": reason}
 
@@ -127,20 +127,20 @@ def _alone() -> bool:
 def _runs(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return file name -> text of the plan's runs, without those that the request has as known."""
     with _opened(request) as folder:
-        where = boot_plan.folder(folder.path / _PLAN)
+        where = boot_plan.folder(folder.path / PLAN)
         paths = [path for path in sorted(where.glob("*.json")) if path.name not in request["known"]]
         return {"runs": {path.name: path.read_text(encoding="utf-8") for path in paths}}
 
 
 def _give(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Store the plan and its files, and the runs in the request that this machine does not have.
+    """Store the files of the plan, and the runs in the request that this machine does not have.
 
     These are from an earlier installation of this machine, whose disk was erased since.
     """
     with _opened(request, make=True) as folder:
-        for name, text in {**request["files"], _PLAN: request["text"]}.items():
+        for name, text in request["files"].items():
             folder.replace(_checked(name), text)
-        name = boot_plan.folder(Path(_PLAN)).name
+        name = boot_plan.folder(Path(PLAN)).name
         with contextlib.suppress(FileExistsError):
             folder.make(name, 0o755)
         with folder.below(name) as runs:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from replayer import shell, signals
 from replayer.analysis.differences import boot_plan
 from replayer.boots import sequence, state, turns
-from replayer.boots.responder import MARK
+from replayer.boots.responder import MARK, PLAN
 from replayer.boots.sequence import BootObservation
 from replayer.boots.state import BootsState
 from replayer.cluster import reply, ssh
@@ -321,13 +321,11 @@ class BootDriver:
 
     def _give(self) -> None:
         """Send the plan and all of its runs: a machine that was installed anew has none."""
-        give = functools.partial(
-            self.machine.ask, "give", plan=self.name, text=self._text(), files=dict(self.files)
-        )
-        give(runs={})
+        give = functools.partial(self.machine.ask, "give", plan=self.name)
+        give(files={**self.files, PLAN: self._text()}, runs={})
         for path in self._known():
             if _RUN.fullmatch(path.name):
-                give(runs={path.name: path.read_text(encoding="utf-8")})
+                give(files={}, runs={path.name: path.read_text(encoding="utf-8")})
 
     def _fetch(self) -> None:
         """Copy the other machine's new runs into the folder of the plan's runs here.

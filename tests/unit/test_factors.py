@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -426,14 +427,18 @@ def test_swappiness_is_switched_only_where_the_machines_is_in_force(
         "proc/self/mountinfo": f"30 23 0:26 / /cg rw - {kind} cgroup rw,memory\n",
         **dict.fromkeys(files, "1\n"),
     }
-    for name, text in texts.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    found = factors.load("swappiness").unavailable(FactorPlace(host=Host(tmp_path)))
+    found = _unavailable("swappiness", tmp_path, texts)
     assert found.startswith(reason)
     assert bool(found) is bool(reason)
+
+
+def _unavailable(factor: str, root: Path, texts: Mapping[str, str]) -> str:
+    """Return why a factor is unavailable on a machine with these files; `root` is its folder."""
+    for name, text in texts.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return factors.load(factor).unavailable(FactorPlace(host=Host(root)))
 
 
 class ThreadedHost(Host):
@@ -504,12 +509,7 @@ def test_threads_are_not_switched_where_a_cpuset_would_lose_them(
         f"cg/{own}": "0-3\n",
         **{f"cg/{name}": text for name, text in group.items()},
     }
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    found = factors.load("smt").unavailable(FactorPlace(host=Host(tmp_path)))
+    found = _unavailable("smt", tmp_path, files)
     assert found.startswith(reason)
     assert bool(found) is bool(reason)
 
