@@ -389,14 +389,16 @@ def _note(taken: trusted_path.Folder, name: str) -> tuple[Note | None, tuple[Pat
 def identity(pid: int) -> str:
     """Return `BOOT_ID:PID:START_TIME`, which identifies a process even after a reboot.
 
-    Returns "" if the process is gone or a zombie.
+    Returns "" if the process is gone or a zombie.  A killed process whose first thread is a zombie
+    still exists as long as it has other threads: they keep its files open, and their locks.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         return ""
-    return "" if fields[0] in "ZX" else f"{boot}:{pid}:{fields[19]}"
+    gone = fields[0] in "ZX" and int(fields[17]) <= 1
+    return "" if gone else f"{boot}:{pid}:{fields[19]}"
 
 
 def pid_of(owner: str) -> int:

@@ -20,7 +20,7 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.report.messages import say
 from replayer.report.sanitize import sanitize
 from replayer.run.plan.request import asker
-from replayer.run.recovery import recovered
+from replayer.run.recovery import await_killed, recovered
 from replayer.servers import data_folder, leftovers, remote
 from replayer.tables import cleanup
 from replayer.units import show_size
@@ -196,6 +196,7 @@ def _one(path: Path) -> Iterator[_Thing]:
 
 
 def _leftovers(wanted: Callable[..., bool] = lambda _: True) -> Iterator[_Thing]:
+    await_killed()
     for note in journal.left():
         if wanted(note):
             yield _Thing(

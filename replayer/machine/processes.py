@@ -6,6 +6,7 @@ have ended and were not reaped.
 """
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
@@ -19,6 +20,8 @@ from replayer.shell import User
 _TICK = os.sysconf("SC_CLK_TCK")
 _EXITING = 0x4
 """PF_EXITING of the kernel's include/linux/sched.h: set before a process's files are closed."""
+_PENDING = (b"SigPnd:", b"ShdPnd:")
+"""Lines of /proc/PID/status: the signals that wait for the first thread, and for the process."""
 _STAT_BYTES = 4096
 """The number of bytes read from /proc/PID/stat; its 52 numbers need about a tenth of them."""
 _CPU_CLOCK = 2
@@ -133,13 +136,24 @@ def started(pid: int) -> float | None:
 
 
 def ends(pid: int) -> bool:
-    """Return whether a process is gone or is just exiting, which takes a large one a while.
+    """Return whether a process is gone, just exiting, or killed; a large one takes a while to exit.
 
     An exiting server closes its connections before it is gone. When a client notices that, this
     function already returns True.
     """
     stat = _stat(pid)
-    return stat is None or stat.state in "ZX" or bool(stat.flags & _EXITING)
+    exits = stat is None or stat.state in "ZX" or bool(stat.flags & _EXITING)
+    return exits or _is_killed(pid)
+
+
+def _is_killed(pid: int) -> bool:
+    """Return whether a process has a SIGKILL that it has not acted on yet."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
+    except OSError:
+        return True
+    pending = (int(line.split()[1], 16) for line in lines if line.startswith(_PENDING))
+    return any(signals >> (signal.SIGKILL - 1) & 1 for signals in pending)
 
 
 def waits_for_disk(pid: int) -> bool:

@@ -1,11 +1,13 @@
 """Return things to the machine that a killed replayer had taken, such as files and settings."""
 
+import time
 from collections.abc import Callable
 
 from replayer import journal
 from replayer.conditions import kernel_settings, memory_bound, own_group, switch_back
 from replayer.errors import ReplayerError
 from replayer.journal import Note
+from replayer.machine import processes
 from replayer.results import draft
 from replayer.run.event_stream import event_file
 from replayer.servers import log_settings, socket_folder
@@ -38,7 +40,26 @@ _UNTIL_REBOOT = kernel_settings.NOTES | memory_bound.NOTES | own_group.NOTES
 After it, the same value or name belongs to another program.
 """
 
+_LONGEST_EXIT = 10.0
+"""Seconds for the kernel to end a killed process."""
+_PAUSE = 0.01
+
 _CLEAN = "`replayer clean` removes the note"
+
+
+def await_killed() -> None:
+    """Wait until processes that were killed, and have a note in the journal, are gone.
+
+    Their threads may keep files open, and locks, for some milliseconds. One that hangs in the
+    kernel, such as in a read from a dead disk, is awaited for some seconds only.
+    """
+    until = time.monotonic() + _LONGEST_EXIT
+    while any(_exits(note.owner) for note in journal.notes()) and time.monotonic() < until:
+        time.sleep(_PAUSE)
+
+
+def _exits(owner: str) -> bool:
+    return journal.alive(owner) and processes.ends(journal.pid_of(owner))
 
 
 def give_back(say: Callable[[str], None]) -> None:
@@ -47,6 +68,7 @@ def give_back(say: Callable[[str], None]) -> None:
     Each thing was noted in the journal before it was taken, and is reported in one line. A note
     that cannot be trusted is only reported.
     """
+    await_killed()
     for path, reason in journal.unusable():
         say(f"{path} is not a note of replayer's and was left alone ({reason}); {_CLEAN}")
     for note in journal.left():

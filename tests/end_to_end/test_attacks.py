@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from tests.fixture_types import RunOf
 from tests.halting import go_on, halt
 from tests.owners import ended_owner
 from tests.told import line_with
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.root,
@@ -48,6 +49,9 @@ PYTHON = shutil.which("python3", path=os.defpath) or "python3"
 POSTGRES = engines.load("postgres")
 WRITTEN = ("replayer.json", "replayer.json.new", "lock", "server.log", "server.log.1", "data")
 """What replayer writes in a data folder."""
+FREEZER = Path("/sys/fs/cgroup/freezer")
+SYS_EXIT = 60 if os.uname().machine == "x86_64" else 93
+"""Number of exit(2), which ends a thread only."""
 SECRET = "root's own, and not to be touched\n"
 
 
@@ -572,6 +576,90 @@ def test_what_a_killed_replayer_was_starting_holds_nothing(own_home: Path) -> No
         finally:
             os.kill(starting, signal.SIGKILL)
             note.drop()
+
+
+@contextlib.contextmanager
+def first_thread_ended(process: "subprocess.Popen[str]") -> Iterator[None]:
+    """Make a process a zombie that has another thread for the `with` block."""
+    assert process.stdin is not None
+    process.stdin.write("end\n")
+    process.stdin.flush()
+    wait_until(lambda: processes.state(process.pid) == "Z")
+    yield
+    process.stdin.close()
+
+
+@contextlib.contextmanager
+def killed_while_frozen(process: "subprocess.Popen[str]") -> Iterator[None]:
+    """Kill a process that cannot end for the `with` block."""
+    group = FREEZER / f"replayer-test-{process.pid}"
+    group.mkdir()
+    try:
+        (group / "cgroup.procs").write_text(str(process.pid))
+        (group / "freezer.state").write_text("FROZEN")
+        wait_until(lambda: (group / "freezer.state").read_text() == "FROZEN\n")
+        process.kill()
+        yield
+    finally:
+        (group / "freezer.state").write_text("THAWED")
+        process.wait(60)
+        wait_until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+
+
+@pytest.mark.parametrize(
+    "dying",
+    [
+        first_thread_ended,
+        pytest.param(
+            killed_while_frozen,
+            marks=pytest.mark.skipif(
+                not FREEZER.is_dir(), reason="the freezer of cgroup v1 is not mounted"
+            ),
+        ),
+    ],
+)
+@pytest.mark.usefixtures("own_home")
+def test_what_a_dying_replayer_holds_is_given_back_once_it_is_gone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    dying: Callable[["subprocess.Popen[str]"], contextlib.AbstractContextManager[None]],
+) -> None:
+    """A killed process keeps its locks until its last thread has ended: that is awaited."""
+    events, exits = tmp_path / ".run.events", recovery._exits
+    events.write_text('{"event"')
+    code = (
+        "import ctypes, sys, threading; from replayer import journal\n"
+        f"journal.take('events', path={str(events)!r}); print('taken', flush=True)\n"
+        "sys.stdin.readline(); threading.Thread(target=sys.stdin.read).start()\n"
+        f"ctypes.CDLL(None).syscall({SYS_EXIT}, 0)\n"
+    )
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+        contextlib.ExitStack() as stack,
+    ):
+        line_with(process.stdout, re.compile("taken"))
+        stack.enter_context(dying(process))
+        kept = []
+
+        def last_look(owner: str) -> bool:
+            """Tell whether the owner is dying; if so, let it end."""
+            found = exits(owner)
+            if found:
+                kept.append(events.exists())
+                stack.close()
+            return found
+
+        monkeypatch.setattr(recovery, "_exits", last_look)
+        recovery.give_back(print)
+
+        assert kept[0]
+        assert not events.exists()
 
 
 def test_what_a_replayer_in_another_container_holds_is_not_given_back(own_home: Path) -> None:
