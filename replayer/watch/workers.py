@@ -26,7 +26,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import connection, reduction, resource_tracker
+from multiprocessing import connection, reduction, resource_tracker, util
 from typing import Any, Protocol, Self, TypeVar
 
 from replayer import signals
@@ -294,9 +294,7 @@ class WorkerPool:
         for member in self._members:
             member.process.kill()
         for member in self._members:
-            member.process.join()
-            member.process.close()
-            member.pipe.close()
+            member.end()
         self._members = []
         if self._awaited is not None:
             self._awaited.end()
@@ -332,6 +330,17 @@ class _Member:
             raise
         finally:
             theirs.close()
+        # At its exit Python sends SIGTERM to each process that is left, and waits for its end
+        # without a limit; a worker ignores SIGTERM. One is left if the pool's `with` block is in a
+        # generator that nobody ended.
+        self._at_exit = util.Finalize(None, self.process.kill, exitpriority=0)
+
+    def end(self) -> None:
+        """Wait for the end of the process, which was killed, and close what belongs to it."""
+        self.process.join()
+        self._at_exit.cancel()
+        self.process.close()
+        self.pipe.close()
 
     def messages(self) -> Iterator[Any]:
         """Yield the messages that the process has sent so far; set `ended` if it has ended."""

@@ -361,6 +361,17 @@ def _at_doubling(context: Context, number: int, action: Callable[[], object]) ->
 # Refusals
 
 
+def test_a_run_ends_if_the_sessions_of_a_build_are_refused(replayer: Replayer) -> None:
+    """A server with one connection to spare: one sentence, and no worker process is left."""
+    few = {"max_connections": 2, "superuser_reserved_connections": 0, "max_wal_senders": 0}
+    words = [part for name, value in few.items() for part in ("--pg-set", f"{name}={value}")]
+    ended = replayer.process(
+        "run", "smoke", "--without", "all", *words, "--pg-set", "reserved_connections=0", status=1
+    )
+
+    assert "too many clients already" in ended.err
+
+
 def test_foreign_table_is_refused_and_untouched(
     context: Context, database: Database, no_table: None
 ) -> None:

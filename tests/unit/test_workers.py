@@ -197,6 +197,29 @@ def test_workers_leave_ctrl_c_to_their_parent(jobs: ModuleType, tmp_path: Path) 
         assert pool.results() == [9]
 
 
+def test_a_process_ends_though_its_pool_is_open(jobs: ModuleType) -> None:
+    """Python waits at its exit for processes that ignore its SIGTERM: that must not last."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import pool_jobs\n"
+        "from replayer.watch.workers import WorkerPool\n"
+        "def opened():\n"
+        "    with WorkerPool(pool_jobs.wait_for_ever, [1, 2], processes=2) as pool:\n"
+        "        pool.ready()\n"
+        "        yield pool\n"
+        "if __name__ == '__main__':\n"
+        "    keeps = opened()\n"
+        "    print(*next(keeps).pids, flush=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, HERE], check=True, capture_output=True, timeout=600
+    )
+
+    pids = done.stdout.split()
+    assert len(pids) == 2
+    assert gone([identity(int(pid)) for pid in pids])
+
+
 def test_workers_die_with_a_killed_parent(jobs: ModuleType) -> None:
     """SIGKILL gives the parent no time to end its workers: the kernel does it."""
     script = (

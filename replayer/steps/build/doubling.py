@@ -191,10 +191,13 @@ class Builder:
     def __enter__(self) -> Self:
         execute(self._database, _SESSION)
         if self._pool is not None:
-            self._pool.__enter__()
-            self._pool.ready()
-            self._pool.open()
-            self._said = self._pool.reports(timeout=1.0)
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(self._pool)
+                self._pool.ready()
+                self._pool.open()
+                self._said = self._pool.reports(timeout=1.0)
+                # From here on `__exit__` ends the pool.
+                stack.pop_all()
         return self
 
     def __exit__(
