@@ -332,7 +332,7 @@ class _Member:
             theirs.close()
         # At its exit Python sends SIGTERM to each process that is left, and waits for its end
         # without a limit; a worker ignores SIGTERM. One is left if the pool's `with` block is in a
-        # generator that nobody ended.
+        # generator that was not ended.
         self._at_exit = util.Finalize(None, self.process.kill, exitpriority=0)
 
     def end(self) -> None:

@@ -11,11 +11,12 @@ import pytest
 
 from replayer import journal
 from replayer.engines import engine
-from replayer.errors import Impossible, NotFound
+from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.machine import processes
 from replayer.servers import data_folder, private, programs, protocol, settings, socket_folder
 from replayer.servers.data_folder import DataFolder, Marker
 from replayer.servers.remote import Remote
+from replayer.servers.server_log import ServerLog
 from replayer.shell import User
 
 KEYS = engine.load("postgres").spec.server
@@ -91,6 +92,22 @@ def test_the_end_of_a_client_does_not_hide_why_it_ended() -> None:
 
     assert counts("FATAL: terminating connection due to administrator command")
     assert not counts("FATAL: connection to client lost")
+
+
+def test_a_server_that_may_start_no_process_gives_that_as_the_reason(tmp_path: Path) -> None:
+    """PostgreSQL logs it as a mere LOG, before the lines about its shutdown (`ulimit -u 8`)."""
+    stamp = "2026-11-27 10:30:00.000 UTC [71] LOG:  "
+    lines = (
+        "starting PostgreSQL 18.0",
+        'could not fork "checkpointer" process: Resource temporarily unavailable',
+        "shutting down due to startup process failure",
+        "database system is shut down",
+    )
+    log = tmp_path / "server.log"
+    log.write_text("".join(f"{stamp}{line}\n" for line in lines))
+    reason = ServerLog(log, KEYS).find_reason(ReplayerError("pg_ctl failed"))
+
+    assert reason == 'LOG: could not fork "checkpointer" process: Resource temporarily unavailable'
 
 
 def test_a_missing_folder_is_made_and_removed_again(tmp_path: Path) -> None:
