@@ -197,8 +197,9 @@ class DataFolder:
         """Raise Impossible if the folder cannot be made, or the server's user cannot enter it."""
         if any(c in '"$`\\' or not c.isprintable() for c in str(self.path)):
             raise Impossible(
-                f"data folder {str(self.path)!r} has a quote, $, ` or \\ in its name, which server "
-                f"programs take for something else"
+                f"data folder {str(self.path)!r} has a quote, $, ` or \\ in its name, or a "
+                f"character that cannot be printed, such as a line break: server programs misread "
+                f"it; give a --data-dir without them"
             )
         there = self.path if os.path.lexists(self.path) else self.path.parent
         closed = blocked(there, user)
