@@ -3,7 +3,7 @@
     python -m tests.idioms             # the counts; exit status 1 where one has grown
     python -m tests.idioms nobody      # the lines of each idiom whose name has this in it
 
-The rules stand in CONTRIBUTING.md ("Words"); the limits below only shrink.
+The rules stand in CONTRIBUTING.md ("Names and words"); the limits below only shrink.
 """
 
 import ast

@@ -2,8 +2,9 @@
 
 Without --apply nothing is changed: the settings are printed, with the bytes of log per second that
 they cause under the present load. With --apply the settings are changed. They are restored when the
-time is over, at Ctrl-C, and, if replayer was killed, by the next replayer command. A log contains
-the statements of users: only its owner can read the copies.
+time is over and at Ctrl-C. If replayer was killed, the next command that measures or captures
+restores them, and so does `replayer clean`. A log contains the statements of users: only its owner
+can read the copies.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="10m",
         metavar="TIME",
         dest="seconds",
-        help=("how long to watch the load, or to log it with --apply (default: 10m)"),
+        help=(
+            "how long to log with --apply; without it, the time for which the bytes of log are "
+            "estimated from 3 s of the present load (default: 10m)"
+        ),
     )
     add("--apply", action="store_true", help="change the log settings, wait, and restore them")
     add("--out", type=Path, metavar="FOLDER",

@@ -1,7 +1,8 @@
 """Show what this machine allows, and what to do about the rest.
 
-Each check is a real attempt that does no harm; nothing is guessed. Files are opened but not
-written, caches are not dropped, and everything that is made for an attempt is removed.
+Each check is a real attempt that does no harm; nothing is guessed. No file of yours is written, and
+the machine's caches are not dropped. Some attempts write a small file, and drop this file alone
+from the page cache; everything that is made for an attempt is removed.
 
 With --prove it tests an engine on a server: each of its SQL files, called verbs, and each property
 that its engine.toml claims.

@@ -74,9 +74,10 @@ class Catalogue(Noun):
 
 
 def join(parts: Iterable[Catalogue]) -> Catalogue:
-    """Return several catalogues as one; of two machines or disks with one name, the later is kept.
+    """Return several catalogues as one; machines, and disks, of one name become one.
 
-    Raise Impossible if prices are in different currencies.
+    A value of a later catalogue replaces that of an earlier one.  A value that the later one does
+    not have stays.  Raises Impossible if prices are in different currencies.
     """
     machines: dict[str, MachineOffer] = {}
     disks: dict[str, DiskOffer] = {}

@@ -23,8 +23,10 @@ class IoResult:
 
     The measured window begins at `begin_ns`, in ns of CLOCK_MONOTONIC, and lasts `seconds`. The
     operations that ended in it are counted, without the first `skip` operations of each thread.
-    `reads` and `writes` are the latencies of the counted operations. `per_second` has their number
-    in each second. `issued_reads` and `issued_writes` are the numbers of all operations.
+    `reads` and `writes` are the latencies of the counted operations; in a sum over hosts, where
+    `within` is set, also those of operations outside the window. `per_second` has the number of
+    counted operations in each second. `issued_reads` and `issued_writes` are the numbers of all
+    operations.
     """
 
     job: IoJob

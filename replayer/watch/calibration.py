@@ -65,8 +65,9 @@ def measure(when: str, before: Control | None = None) -> dict[str, tuple[float, 
 
     The processes are fresh, so that replayer's own state has no influence, and run one after the
     other, so that they do not compete. This takes about half a second. While other programs use the
-    processors it takes up to six seconds: the control waits until they stop and then measures
-    again. If they do not stop, the least disturbed values are returned.
+    processors it waits until they stop, and then measures again: about four seconds, and about
+    thirteen after a run whose values differ. If they do not stop, the least disturbed values are
+    returned.
     """
     measured = _calm(when)
     for _ in range(_CONFIRMATIONS):

@@ -32,8 +32,11 @@ NOT_OURS = {
     "sysctl",
 }
 """Others' programs, of which nothing is checked."""
-GIVES_BACK = re.compile(r"run\.recovery import|run import recovery|followed_run import")
-"""The imports of a command that gives back what a killed one left."""
+GIVES_BACK = re.compile(
+    r"run\.recovery import|run import recovery|followed_run import"
+    r'|registry\.load\("commands", "run"\)\.run\('
+)
+"""The imports of a command that gives back what a killed one left, or its call of `run`."""
 TYPED = re.compile(r"(?:\.venv/bin/)?replayer(?: |$)")
 SERVICES = set(
     re.findall(r"^  ([a-z-]+):$", (ROOT / "docker-compose.yml").read_text(), re.MULTILINE)

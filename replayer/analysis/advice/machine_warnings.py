@@ -45,7 +45,10 @@ def emulated(facts: Facts) -> Advice | None:
 
 
 def other_load(facts: Facts) -> Advice | None:
-    """Warn of other work before the start: a load average over a tenth of the processors."""
+    """Warn of other work before the start.
+
+    The load average is above 0.5, and above a tenth of the number of processors.
+    """
     load = number_of(facts.get("host.load1"))
     threads = number_of(facts.get("cpu.threads")) or 1
     if load <= max(0.5, 0.1 * threads):

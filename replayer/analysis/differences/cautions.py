@@ -97,8 +97,8 @@ def warn_order(unit: Unit, base: Samples, other: Samples) -> list[str]:
     """Return a warning, in a list, if one side was measured before the other; else [].
 
     Then a change of the machine over time looks like a difference.  `unit` is what counts as one
-    sample.  For repeats, or too few units to show a difference, there is no warning.  If the order
-    of boots is not known, the warning reports that.
+    sample.  For repeats there is no warning.  If a side has a single unit, there is one only if so
+    many units can show a difference.  If the order of boots is not known, the warning reports that.
     """
     sizes = len(base.units), len(other.units)
     many = min(sizes) > 1 or statistics.smallest_p(*sizes) <= statistics.ALPHA
