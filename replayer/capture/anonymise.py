@@ -96,8 +96,8 @@ _FOR_THE_SERVER: Final = {
         r"|(?:reset|show|begin|start)\b|(?:commit|rollback)\b(?!.*\bprepared\b))",
         re.IGNORECASE | re.DOTALL,
     ),
-    # One without a name of a setting, and one that sets a variable of the user, too, is none, nor
-    # is MariaDB's SET STATEMENT ... FOR with its statement.
+    # These may hold data, and do not match: SET PASSWORD, a SET that names a variable of the user
+    # (@name), and MariaDB's SET STATEMENT ... FOR, which has a statement in it.
     "mysql": re.compile(
         r"\s*(?:set\s+(?:(?:global|session|local|persist|persist_only)\s+|@@)?+"
         r"(?!(?:password|statement)\b)[a-z_](?!.*(?:(?<!@)@(?!@)|\bpassword\b))|(?:reset|show|use|begin|start|commit|rollback)\b)",

@@ -110,7 +110,7 @@ def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefi
     """
     parts, optional, at, is_fine = [], 0, 0, False
     seen: set[str] = set()
-    # The severity may follow any space, as logs lose their spaces on the way.
+    # Blanks at the end of the prefix are not required, as logs lose blanks on the way.
     while at < len(template.rstrip()):
         match = re.compile(r"%(-?\d*)([a-zA-Z%])").match(template, at)
         if match is None:

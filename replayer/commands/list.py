@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
         _refuse_unusable(things)
         return 0
     if args.kind == "runs":
-        # As wide as the terminal or the pipe allows, like `replayer runs list`.
+        # As wide as the terminal, and without a limit in a pipe, like `replayer runs list`.
         run_list.write(runs, where, every=args.all, paths=args.verbose)
         return 0
     parts: list[RenderableType] = []

@@ -160,7 +160,7 @@ def found_again(trial: Trial) -> TrialState:
         for entry in store.runs(trial.options.results)
         if isinstance(entry, store.StoredRun)
         and entry.tags.get(TAG) == trial.name
-        # Those that others disturbed are judged again: they show how busy the machine was.
+        # Runs that other programs disturbed are judged again: they show how busy the machine was.
         and (not is_refused(entry) or entry.tags[NOT_COUNTED] == SPOILT)
     ]
     for run in without_copies(sorted(runs, key=lambda run: run.id)):

@@ -199,7 +199,7 @@ class Sampler:
         moved = diskstats.moved(begin, end) if begin and end else None
         if moved is None or self.device is None:
             return None
-        # Some devices are counted nevertheless.
+        # Some devices count although it is switched off: that is a failure only without a count.
         if not (moved.reads or moved.writes) and (
             off := diskstats.unaccounted(self._host, self.device)
         ):

@@ -237,7 +237,7 @@ def _grouped(chosen: Chosen, by: str) -> Chosen:
                 raise Impossible(f"no run has {name} {value!r}{nearest(value, groups)}")
         groups = {value: groups[value] for value in asked}
     elif len(groups) > 2 and MISSING in groups:
-        # With two groups it may be a real one: the runs that have the default of a setting.
+        # One of only two groups stays: it may have the runs with the default of a setting.
         strange = groups.pop(MISSING)
         chosen.said.append(
             f"{_count(strange)} without {name} {_are(strange)} set aside "

@@ -124,7 +124,7 @@ def _divided(
         return None
     cells = _cells(scaled)
     place = _best(cells, windows=windows)
-    # The chance of a likelihood ratio falls by e where its double logarithm rises by 2.
+    # The chance of a likelihood ratio falls by a factor of e when twice its logarithm rises by 2.
     bound = _changed_bound(len(part)) + 2 * math.log(ALPHA / alpha)
     # Permutations take longer, and are not needed if this fails.
     is_change = _ratio(scaled, place) > bound and _is_shown(cells, alpha, random)

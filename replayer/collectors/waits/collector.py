@@ -177,7 +177,7 @@ class Waits:
         """One item per mark: server or replayer -> how often its CPU quota was used up so far."""
         self._sums: dict[tuple[int, str], _Sum] = {}
         """(number of marks before, server or replayer) -> the sum of the samples."""
-        self._draw = random.Random(_SEED)  # noqa: S311 - the moments at which is looked
+        self._draw = random.Random(_SEED)  # noqa: S311 - it only draws the times of samples
         self._failure: Exception | None = None
         self._watcher = WatcherThread(self._run)
         self._untraced = ""
