@@ -22,7 +22,7 @@ examples:
   replayer help --man
 """
 _WAYS = """\
-replayer runs the same database work on two machines and tells whether the database will run the
+replayer runs the same database work on two machines and reports whether the database will run the
 same there, with proof for every number.
 
   replayer run smoke                the whole way in seconds: build, flush, read cold, sessions
@@ -32,7 +32,8 @@ same there, with proof for every number.
 commands:
 """
 _MORE = """
-`replayer help COMMAND` says what a command takes; `replayer check` what this machine allows.
+`replayer help COMMAND` shows the options of a command; `replayer check` shows what this machine
+allows.
 """
 
 

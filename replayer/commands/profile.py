@@ -176,7 +176,8 @@ def _read(file: imported.ImportSource, devices: list[str]) -> ResourceProfile:
             made: ResourceProfile = reader.read(file, devices)
             return made
     raise Impossible(
-        f"{file.name} is of none of {', '.join(tools)}: `replayer profile --help` says what is read"
+        f"{file.name} is of none of {', '.join(tools)}: `replayer profile --help` lists the files "
+        f"that are read"
     )
 
 
