@@ -237,9 +237,9 @@ def performed(
 ) -> str:
     """Run `command`, which makes this boot's run, to its end; return why it failed, or "".
 
-    When `left()` is true, it is asked once to end, and has 90 s for that. `turn` is the number of
-    the boot in the plan. The command's output is kept in the folder `inner`; `folder` is its
-    working folder.
+    When `left()` returns True, the command is asked once to end, and is killed 90 s later if it
+    still runs. `turn` is the number of the boot in the plan. The command's output is kept in the
+    folder `inner`; `folder` is its working folder.
     """
     output = inner.path / f"turn-{turn}.txt"
     inner.forget(output.name)

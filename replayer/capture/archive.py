@@ -205,11 +205,11 @@ class ArchiveWriter:
         return action, end
 
     def _look(self) -> None:
-        """Write many rows that began 10 s before the newest end; of a full window at least half."""
+        """Write the rows that began more than 10 s before the newest end, if they are many."""
         self._sort()
         sure = bisect_left(self._window, self._latest - WINDOW_NS, key=itemgetter(0))
         full = len(self._window) > _MOST_ROWS or self._characters > _MOST_CHARACTERS
-        if full:
+        if full:  # Then write at least half of the rows.
             sure = max(sure, (len(self._window) + 1) // 2)
         if full or sure >= _BLOCK_ROWS // 2:
             self._write_sorted(sure)

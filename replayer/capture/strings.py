@@ -50,7 +50,7 @@ class Strings:
         return self.text[begin : begin + length]
 
     def part(self, begin: int, end: int) -> tuple[str | None, ...]:
-        """Return the strings from index `begin` to index `end` - 1."""
+        """Return the strings from index `begin` to index `end` - 1; None for a value of NULL."""
         lengths, offsets = self.lengths[begin:end].tolist(), self.offsets[begin:end].tolist()
         return tuple(
             None if length == _NONE else self.text[offset : offset + length]

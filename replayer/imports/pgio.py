@@ -170,8 +170,8 @@ def _run(
 ) -> Run:
     """Return the run number `index` of the file, made of these repeats.
 
-    With `last`, they include the last repeat of the file.  It also gets the data from the files
-    next to the source, which are of that repeat only.
+    `last` is True if they include the last repeat of the file.  That repeat also gets the data from
+    the files next to the source, which are of that repeat only.
     """
     steps = [_step(one, repeat) for repeat, one in enumerate(repeats, start=1)]
     if last:

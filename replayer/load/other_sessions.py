@@ -116,8 +116,9 @@ def look_counted(
 
     A session counts its blocks when a transaction ends, or after ten idle seconds.  So the function
     waits, up to ten seconds, for the sessions that have worked since `before`.  It returns at once
-    when these have missed more than `most` blocks.  The work lacks a session whose statement or
-    transaction runs all the time, and a session that ended since `before`, even if it began later.
+    when these have missed more than `most` blocks.  The work is None if the server does not count
+    it for each session.  It lacks a session whose statement or transaction runs all the time, and a
+    session that ended since `before`, even if it began later.
     """
     now = look(database)
     if before is None or now is None:

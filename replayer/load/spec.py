@@ -142,9 +142,9 @@ def ready(
     """Load missing tables, and run the server as the keys require, for the `with` block.
 
     Yields a connection, and a request for a level of load, which the caller adapts.  `sessions` is
-    the largest number that will connect at a time.  If the mix sets `cpu`, a statement is made to
-    cost that CPU time: in a closed loop if `rate` is None, otherwise at the mix's `cpu_rate`, or at
-    `rate` statements a second if the mix has none.
+    the largest number that will connect at a time.  If the mix sets `cpu`, it is measured first how
+    much work a statement must do to cost that CPU time: in a closed loop if `rate` is None, else at
+    the mix's `cpu_rate`, or at `rate` statements a second if the mix has none.
     """
     wanted = spec.tables(context.engine.block_size)
     context.findings.writes = spec.mix.writes

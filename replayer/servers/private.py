@@ -79,7 +79,10 @@ class PrivateServer:
         self._lost = ""
 
     def start(self) -> URL:
-        """Start the server, or restart it if its settings changed; return its database's URL."""
+        """Start the server, or restart it if its settings changed; return its database's URL.
+
+        Raises ReplayerError, with the reason, if the server does not start.
+        """
         self._lost = self._lost or self._gone()
         if self.running() and self._runs_with != self._overrides:
             self.stop()

@@ -61,6 +61,7 @@ class Server(Protocol):
         """Start the server if it is stopped, and return the URL of its database.
 
         A server that still runs with the settings of an ended `settings` block is restarted.
+        Raises ReplayerError, with the reason, if it does not start.
         """
         ...
 

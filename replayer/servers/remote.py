@@ -527,7 +527,9 @@ def _refuse_pool(database: Database) -> None:
     Such a pooler (a program between client and server) may execute each transaction in another
     session.  For the test, two connections ask for the server process of their session, a few
     times.  If one of them changes its process, or both have the same one, there is such a pooler.
-    A pooler that keeps one session for each client is accepted.
+    A pooler that keeps one session for each client is accepted.  The second connection is not made
+    if the server announces the process of a session when a connection is made, and a statement
+    runs in that process.
 
     No setting may be made on the connection before this check: it would stay on sessions that
     other clients get next.

@@ -61,7 +61,7 @@ def other_load(facts: Facts) -> Advice | None:
 
 
 def huge_pages_reserved(facts: Facts) -> Advice | None:
-    """Warn of memory that is reserved as huge pages, so that the page cache cannot use it."""
+    """Warn of huge pages that are 5 % of the memory or more: the page cache cannot use them."""
     pages = number_of(facts.get("memory.huge_pages"))
     size = pages * (number_of(facts.get("memory.huge_page_bytes")) or 2 << 20)
     if not pages or size < 0.05 * number_of(facts.get("memory.bytes")):

@@ -197,7 +197,10 @@ def compare_with_source(
     foreign_share: float = 0.0,
     remote: bool = False,
 ) -> SourceComparison:
-    """Return the verdict on each fingerprint, from its times in the source and in the replay.
+    """Compare the times of each fingerprint in the source and in the replay.
+
+    The fingerprints with the most time are judged, at most 200; the others are `unclear`, as too
+    light.
 
     `times`: number of a fingerprint -> its times.
     `idle`: the fingerprints of statements that make a server do nothing, such as BEGIN.

@@ -46,8 +46,9 @@ def steady(
     A window of values is steady if its least-squares line moves less than `slope` of the mean over
     the window, and no value is further than `deviation` of the mean from it.  Both limits are
     raised if noise from value to value, up to 5 percent, would exceed them by itself.  The steady
-    part starts at the first value of the first steady window.  If there are fewer values than in a
-    window, nothing can be judged, and all of them count.
+    part starts at the first value of the first steady window.  Without a steady window its start is
+    None.  `left` is True if there is a steady window, and the last one is not steady.  If there are
+    fewer values than in a window, nothing can be judged, and all of them count.
     """
     series = np.asarray(values, dtype=np.float64)
     if series.size < window:

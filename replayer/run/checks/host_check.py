@@ -29,8 +29,9 @@ _SLOW_TRIP = 0.005
 def lines(names: Sequence[str], engine: Engine | None, url: str) -> list[PreflightLine]:
     """Check the hosts in parallel; return the lines of all hosts, in the order of `names`.
 
-    With an engine, each host also tries to reach the server at `url`. Raises Impossible if the
-    server's password has to be looked up on this host, and that fails.
+    A host that is named twice is checked once. With an engine, each host also tries to reach the
+    server at `url`. Raises Impossible if the server's password has to be looked up on this host,
+    and that fails.
     """
     connector = _connector(engine, url) if engine else None
     with ThreadPoolExecutor(_AT_ONCE) as pool:

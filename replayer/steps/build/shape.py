@@ -155,7 +155,8 @@ def check_space(
     """Raise Impossible if the file system of the data has too little space for the table.
 
     The message has the bytes needed and free. `freed` is the size of the table that is there, whose
-    bytes count as free.
+    bytes count as free. A margin of 5 percent and 256 MiB is added to the bytes needed. Nothing is
+    checked if the server's folder is not on this host, or if the engine cannot estimate the bytes.
     """
     folder = context.server.data_directory()
     verb = database.engine.verb(_ESTIMATE.of(layout=shape.layout))

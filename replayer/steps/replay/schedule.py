@@ -294,7 +294,7 @@ class Planner:
         return made
 
     def _put(self, session: _Session, record: Record) -> None:
-        """Add a record to its session; write a chunk when there are enough records."""
+        """Add a record; in serial order, set `needs` of a whole transaction; write full chunks."""
         self._actions += 1
         self._held += 1
         pending = session.pending
@@ -303,7 +303,7 @@ class Planner:
                 session.opened = len(pending)
             if record.ends >= 0 and session.opened >= 0:
                 pending.append(record)
-                # In serial order it begins when all transactions that ended before it have ended.
+                # The transaction begins when all that ended before it in the source have ended.
                 first = pending[session.opened]
                 pending[session.opened] = first._replace(needs=record.ends)
                 session.opened = -1

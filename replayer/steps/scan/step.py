@@ -265,7 +265,10 @@ def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Col
 
 
 def _held(seen: Residency, database: Database) -> str:
-    """Return in words how much of the table is in memory; "" if so little that it is still cold."""
+    """Return as text how much of the table is in memory.
+
+    Returns "" if that is little enough for cold, or if it is not known.
+    """
     share = seen.share or 0.0
     if share > temperature.COLD_SHARE:
         return f"{share:.1%} of the table was in the page cache"
