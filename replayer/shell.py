@@ -182,7 +182,7 @@ def running(
         if process is not None and process.poll() is None:
             with signals.shield():
                 process.terminate()
-                if not ended(process, within=patience):
+                if not wait_until_ended(process, within=patience):
                     process.kill()
                     process.wait()
 
@@ -234,7 +234,7 @@ def printed(
             raise _failure(command, process.returncode, printed_errors)
 
 
-def ended(process: Conversation, *, within: float) -> bool:
+def wait_until_ended(process: Conversation, *, within: float) -> bool:
     """Wait up to `within` seconds for the end of a program; return whether it has ended."""
     try:
         process.wait(within)

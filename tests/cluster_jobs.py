@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from replayer.cluster import packing
-from replayer.cluster.worker_process import Elsewhere
+from replayer.cluster.worker_process import ReportLink
 from replayer.errors import ReplayerError
 from replayer.watch.workers import Barrier, distributable
 
@@ -58,20 +58,20 @@ def wait_for_ever(job: Any, barrier: Barrier, report: Report) -> NoReturn:
 
 
 @distributable
-def say_and_wait(order: str, elsewhere: Elsewhere) -> None:
+def say_and_wait(order: str, link: ReportLink) -> None:
     """Say what was ordered, and wait until somebody stops it."""
     try:
-        elsewhere.say(order)
+        link.say(order)
         threading.Event().wait()
     finally:
-        elsewhere.say("gave back what was taken")
+        link.say("gave back what was taken")
 
 
 @distributable
-def say_and_return(order: list[Any], elsewhere: Elsewhere) -> int:
+def say_and_return(order: list[Any], link: ReportLink) -> int:
     """Say each of the order's values, and return how many there were."""
     for value in order:
-        elsewhere.say(value)
+        link.say(value)
     if "fail" in order:
         raise ReplayerError("this was to fail")
     return len(order)

@@ -32,7 +32,7 @@ LIMITS: Mapping[str, int] = {
     "tell, told (for report, return)": 0,
     "whoever, somebody, nobody, those who": 0,
     "of replayer's, of its own": 2,
-    "beside, elsewhere, otherwise than": 1,
+    "beside, elsewhere, otherwise than": 0,
 }
 
 

@@ -112,7 +112,7 @@ def _step(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
     with _opened(request) as folder:
         state.hold(folder)
         words = [*setup.command(system), "step", str(folder.path / PLAN)]
-        reason = service.performed(folder, request["turn"], words, folder.path, left=_alone)
+        reason = service.run_command(folder, request["turn"], words, folder.path, left=_alone)
     return {"reason": reason}
 
 

@@ -213,7 +213,7 @@ class _ThisMachine:
         settle(self.system)
         assert current.last is not None
         words = (*current.command, "step", current.plan)
-        reason = performed(self.inner, current.last.turn, words, Path(current.folder))
+        reason = run_command(self.inner, current.last.turn, words, Path(current.folder))
         if reason or self.system.boot not in self.list_finished(current):
             _spacious(self.inner, current)
         return reason
@@ -227,7 +227,7 @@ def settle(system: System) -> None:
             system.call("systemctl", "is-system-running", "--wait", timeout=_SETTLE_SECONDS)
 
 
-def performed(
+def run_command(
     inner: Folder,
     turn: int,
     command: Sequence[str | Path],
@@ -244,7 +244,7 @@ def performed(
     output = inner.path / f"turn-{turn}.txt"
     inner.forget(output.name)
     with shell.running(command, output=output, folder=folder, patience=_END_SECONDS) as process:
-        while not shell.ended(process, within=_POLL_SECONDS) and not left():
+        while not shell.wait_until_ended(process, within=_POLL_SECONDS) and not left():
             pass
     if not process.returncode:
         return ""

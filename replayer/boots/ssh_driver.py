@@ -81,7 +81,7 @@ class RemoteMachine:
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
-            if not shell.ended(process, within=2.0):
+            if not shell.wait_until_ended(process, within=2.0):
                 process.kill()
                 process.wait()
         if "error" in answer:
@@ -112,7 +112,7 @@ class RemoteMachine:
         assert process.stdout is not None
         try:
             answer = reply.read(process.stdout.fileno(), MARK.encode(), patience)
-        except reply.Strange as error:
+        except reply.InvalidReply as error:
             raise ReplayerError(f"{self.host}: {error}") from error
         if answer is None:
             raise NoAnswer(f"{self.host} did not answer: {_last_words(process)}")
@@ -127,7 +127,7 @@ def _write(fd: int, text: str) -> None:
 
 def _last_words(process: shell.Conversation) -> str:
     assert process.stderr is not None
-    shell.ended(process, within=0.5)
+    shell.wait_until_ended(process, within=0.5)
     text = b""
     if select.select([process.stderr], [], [], 0)[0]:
         text = os.read(process.stderr.fileno(), _WORDS_BYTES)

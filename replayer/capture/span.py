@@ -97,7 +97,7 @@ def check_out(folder: Path) -> None:
         raise Impossible(f"{folder} is there already: --out names a folder that is made, or empty")
 
 
-def copied(pieces: list[Piece], folder: Path) -> int:
+def copy_pieces(pieces: list[Piece], folder: Path) -> int:
     """Copy the pieces into files in `folder` that only their owner can read.
 
     Returns the number of bytes that were copied.  The folder is made if it does not exist.  Raises

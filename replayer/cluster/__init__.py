@@ -10,7 +10,7 @@ import importlib.util
 from replayer.errors import Impossible
 
 
-def needed() -> None:
+def require_libraries() -> None:
     """Raise Impossible, with what to install, if a library for several hosts is missing."""
     missing = [name for name in ("distributed", "cryptography") if not _there(name)]
     if missing:

@@ -13,7 +13,7 @@ import json
 import os
 from typing import Any
 
-from replayer.cluster import agent_line, dask_settings, needed
+from replayer.cluster import agent_line, dask_settings, require_libraries
 from replayer.errors import Impossible, ReplayerError
 
 _STDIN = 0
@@ -23,12 +23,12 @@ def main() -> int:
     """Run as an agent until the coordinator is gone; return the exit status, 1 after an error."""
     order = _read_order()
     try:
-        needed()
+        require_libraries()
         dask_settings.configured()
         # Not at the top: Dask reads its settings while it is imported.
         from replayer.cluster import registration  # noqa: PLC0415
 
-        asyncio.run(registration.live(order))
+        asyncio.run(registration.serve_agent(order))
     except (ReplayerError, OSError, RuntimeError) as error:
         # If a worker did not start, Dask raises a RuntimeError; the reason is in its cause.
         agent_line.print_line({"error": str(error.__cause__ or error)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from replayer.cluster.remote_calls import HostDescription
-from replayer.cluster.reply import Strange
+from replayer.cluster.reply import InvalidReply
 from replayer.errors import one_line
 
 if TYPE_CHECKING:
@@ -94,15 +94,15 @@ _ANSWERS: Mapping[str, TypeAdapter[Any]] = {
 def checked(op: str, answer: object) -> dict[str, Any]:
     """Return an agent's answer to the call `op` as plain values, after its form was checked.
 
-    This is {"error": sentence} if the agent reports that the call failed. Raises Strange if the
-    answer does not have the form that this call requires.
+    This is {"error": sentence} if the agent reports that the call failed. Raises InvalidReply if
+    the answer does not have the form that this call requires.
     """
     if isinstance(answer, dict) and "error" in answer:
         return {"error": one_line(answer["error"])}
     try:
         plain: dict[str, Any] = _ANSWERS[op].validate_python(answer).model_dump(by_alias=True)
     except ValidationError as error:
-        raise Strange(f"what it answered to {op!r} is not an answer of replayer's") from error
+        raise InvalidReply(f"what it answered to {op!r} is not an answer of replayer's") from error
     return plain
 
 

@@ -10,13 +10,13 @@ from distributed.core import rpc
 from replayer.cluster import tls
 from replayer.cluster.dask_plugin import borrowed
 from replayer.cluster.dask_settings import Secret
-from replayer.cluster.launch import launched, refuse_odd
+from replayer.cluster.launch import launch_agents, refuse_odd
 from replayer.cluster.tls import new_roles, without_pickles
 
 __all__ = [
     "borrowed",
     "connection_to",
-    "launched",
+    "launch_agents",
     "new_roles",
     "refuse_odd",
     "without_pickles",

@@ -1,6 +1,6 @@
 """The hosts of one run, for callers that are not asynchronous.
 
-    with connected(["a", "b"], watch="db") as hosts:
+    with connect_hosts(["a", "b"], watch="db") as hosts:
         with hosts.pool(work, jobs, processes=16) as pool:    # on a and b
             ...
 
@@ -15,7 +15,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from replayer.cluster import dask_settings, needed, packing, worker_process
+from replayer.cluster import dask_settings, packing, require_libraries, worker_process
 from replayer.cluster.dask_settings import CALL_SECONDS, Secret
 from replayer.cluster.event_loop import EventLoop
 from replayer.cluster.member import Member, own, refuse_other
@@ -134,7 +134,7 @@ class Hosts:
         """Return a context in which `work(order, link)` runs on another host.
 
         The host is the client `on`, or that of the database if `on` is "". `order` is any value
-        that `packing` can send. By `link`, a worker_process.Elsewhere, the function sends reports.
+        that `packing` can send. By `link`, a worker_process.ReportLink, the function sends reports.
         Raises Impossible if `on` is "" and the database's host has no agent.
         """
         if not on and self.database is None:
@@ -199,7 +199,7 @@ class RemoteRun:
 
 
 @contextlib.contextmanager
-def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> Iterator[Hosts]:
+def connect_hosts(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> Iterator[Hosts]:
     """Start an agent on each host, and yield the hosts; the agents end with the `with` block.
 
     `clients` are the names of the client hosts, and `watch` is that of the database's host, "" for
@@ -240,7 +240,7 @@ def _load() -> None:
 
     This takes 0.3 s, so a run on one host does not do it.
     """
-    needed()
+    require_libraries()
     dask_settings.configured()
     dask_backend.without_pickles()
 
@@ -256,7 +256,7 @@ def _launched(
     for _, host in wanted:
         dask_backend.refuse_odd(host)
     roles = dask_backend.new_roles(name for name, _ in wanted)
-    cluster = stack.enter_context(_entered(loop, dask_backend.launched(wanted, roles)))
+    cluster = stack.enter_context(_entered(loop, dask_backend.launch_agents(wanted, roles)))
     agents = [(name, cluster.workers[name]) for name, _ in wanted]
     return [
         _member(loop, name, agent.address, roles.toward(name), ended=agent.ended)

@@ -167,7 +167,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         deadline = time.monotonic() + dask_settings.START_SECONDS
         try:
             answer = reply.read(process.stdout.fileno(), MARK.encode(), dask_settings.START_SECONDS)
-        except reply.Strange as error:
+        except reply.InvalidReply as error:
             raise ReplayerError(f"no agent could be started on {self._host}: {error}") from error
         if answer is None:
             late = time.monotonic() >= deadline
@@ -181,7 +181,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         """Return the last line of ssh's stderr, which ssh or the remote program wrote."""
         assert self._process is not None
         stderr = self._process.stderr
-        shell.ended(self._process, within=_LAST_WORDS_SECONDS)
+        shell.wait_until_ended(self._process, within=_LAST_WORDS_SECONDS)
         while stderr is not None and not stderr.closed and select.select([stderr], [], [], 0)[0]:
             piece = os.read(stderr.fileno(), 1 << 16)
             if not piece:
@@ -197,7 +197,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         assert process.stdin is not None
         with contextlib.suppress(OSError):
             process.stdin.close()
-        if not shell.ended(process, within=_CLOSE_SECONDS):
+        if not shell.wait_until_ended(process, within=_CLOSE_SECONDS):
             process.kill()
             process.wait()
         self._reason()
@@ -207,7 +207,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
 
 
 @contextlib.asynccontextmanager
-async def launched(
+async def launch_agents(
     hosts: Sequence[tuple[str, str]], roles: tls.Roles
 ) -> AsyncIterator[SpecCluster]:
     """Start an agent for each (name of agent, host) of `hosts`; yield Dask's cluster of the agents.

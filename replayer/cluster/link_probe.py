@@ -15,7 +15,7 @@ from replayer.engines import driver
 from replayer.watch.workers import distributable
 
 if TYPE_CHECKING:
-    from replayer.cluster.worker_process import Elsewhere
+    from replayer.cluster.worker_process import ReportLink
     from replayer.engines.driver import Connector
 
 _TRIPS = 50
@@ -35,7 +35,7 @@ class Reach:
 
 
 @distributable
-def measured(connector: Connector, _: Elsewhere) -> Reach:
+def measure_link(connector: Connector, _: ReportLink) -> Reach:
     """Measure the round trip of small statements and the speed of large results; return both.
 
     This makes one connection to the server, by `connector`, and takes about half a second. The

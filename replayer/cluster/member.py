@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from replayer.cluster import answers, host_clock, remote_calls
 from replayer.cluster.dask_settings import CALL_SECONDS, START_SECONDS
-from replayer.cluster.reply import Strange
+from replayer.cluster.reply import InvalidReply
 from replayer.errors import HostLost, ReplayerError
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Member:
         self.heard_ns = time.monotonic_ns()
         try:
             answer = answers.checked(op, answer)
-        except Strange as error:
+        except InvalidReply as error:
             raise self._strange(op) from error
         if "error" in answer:
             raise ReplayerError(f"the host {self.host}: {answer['error']}")

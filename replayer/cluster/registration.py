@@ -23,7 +23,7 @@ _TRY_SECONDS = 3.0
 _STDIN, _STDOUT, _STDERR = range(3)
 
 
-async def live(order: dict[str, Any]) -> None:
+async def serve_agent(order: dict[str, Any]) -> None:
     """Join the scheduler, print the agent's address, and serve calls until the agent has to end.
 
     `order` is the coordinator's message: the agent's name, its key and certificates, and the

@@ -16,22 +16,24 @@ _MOST = 256 << 20
 _PIECE = 1 << 16
 
 
-class Strange(ReplayerError):
+class InvalidReply(ReplayerError):
     """The error that is raised if received data is not a valid answer of replayer."""
 
 
 class Reply(dict[str, Any]):
-    """The answer of a program on another host, as a dict; a missing key raises Strange."""
+    """The answer of a program on another host, as a dict; a missing key raises InvalidReply."""
 
     def __missing__(self, key: str) -> Any:
-        raise Strange(f"the answer has no {key!r}, so that no replayer of this version gave it")
+        raise InvalidReply(
+            f"the answer has no {key!r}, so that no replayer of this version gave it"
+        )
 
 
 def read(fd: int, mark: bytes, seconds: float | None) -> Reply | None:
     """Read `fd` until a line that begins with `mark`; return the JSON object after the mark.
 
     Returns None if the input ends before that, or after `seconds`; for None there is no time limit.
-    Raises Strange if the line contains no JSON object, or if too many bytes came.
+    Raises InvalidReply if the line contains no JSON object, or if too many bytes came.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     begun, passed, marked = bytearray(), 0, False
@@ -55,7 +57,9 @@ def read(fd: int, mark: bytes, seconds: float | None) -> Reply | None:
         if end >= 0:
             return _parsed(bytes(begun[len(mark) : end]))
         if len(begun) + passed > (_MOST if marked else _MOST_CHATTER):
-            raise Strange(f"it sent {len(begun) + passed:,} bytes that are no answer of replayer's")
+            raise InvalidReply(
+                f"it sent {len(begun) + passed:,} bytes that are no answer of replayer's"
+            )
 
 
 def _parsed(line: bytes) -> Reply:
@@ -64,7 +68,7 @@ def _parsed(line: bytes) -> Reply:
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
-        raise Strange(
+        raise InvalidReply(
             f"it answered {one_line(line.decode(errors='replace')[:60])!r}, which is none"
         )
     return Reply(answer)

@@ -6,7 +6,7 @@ heartbeat for some seconds, because it is stopped or cut off, this process ends 
 the agent as well.
 
 The messages in the pipe are msgpack, one list for each message. A share calls `work(job, barrier,
-report)` for every job, in a WorkerPool; a run calls `work(order, Elsewhere)`.
+report)` for every job, in a WorkerPool; a run calls `work(order, ReportLink)`.
 """
 
 from __future__ import annotations
@@ -135,10 +135,10 @@ def _run(line: AgentPipe, work: str, packed: bytes) -> None:
     """Execute a whole run: call the function named `work`, and send its result to the agent.
 
     `line` is the pipe to the agent. `packed` is the function's first argument as bytes. By its
-    second argument, an `Elsewhere`, the function sends reports.
+    second argument, a `ReportLink`, the function sends reports.
     """
     line.send("ready")
-    result = packing.work_of(work)(packing.unpack(packed), Elsewhere(line))
+    result = packing.work_of(work)(packing.unpack(packed), ReportLink(line))
     line.send("done", packing.pack(result))
 
 
@@ -147,7 +147,7 @@ def _interrupt(number: int) -> None:
         os.kill(os.getpid(), number)
 
 
-class Elsewhere:
+class ReportLink:
     """The link from a function that runs here to the host that requested this run."""
 
     def __init__(self, line: AgentPipe) -> None:

@@ -209,7 +209,7 @@ def _capture(
     before = span.sizes(logging_settings.place(*source))
     place: LogLocation | None = None
     try:
-        with log_settings.applied(*source, needs.changes, told.say):
+        with log_settings.apply_settings(*source, needs.changes, told.say):
             with signals.shield():
                 place = logging_settings.place(*source)
             for words in logging_settings.check_effect(*source):
@@ -234,7 +234,7 @@ def _keep(args: argparse.Namespace, place: LogLocation, before: dict[span.Inode,
     if place.here is None:
         _print(["its files are not to be seen here: copy them yourself", *_where(place, args)])
         return
-    logged = span.copied(span.written(place, before), args.out)
+    logged = span.copy_pieces(span.written(place, before), args.out)
     made = f"log: {args.out}  {show_size(logged)}, made for its owner alone"
     _print([made, _convert(str(args.out), place, args)])
 

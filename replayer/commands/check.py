@@ -223,7 +223,7 @@ def _local(case: Case, url: str) -> list[PreflightLine]:
     For a server at a URL none of them is marked as needed: only a server that replayer starts on
     this machine needs them.
     """
-    lines = [*preflight.lines(case)]
+    lines = [*preflight.run_checks(case)]
     return [line._replace(needed=False) for line in lines] if url else lines
 
 
@@ -259,7 +259,7 @@ def _clients(args: argparse.Namespace) -> Sequence[PreflightLine]:
     if not all(names):
         raise Impossible(f"--clients {args.clients} is not a list of hosts: HOST,HOST")
     url = args.engine or ""
-    return host_check.lines(names, engine.of_url(url) if url else None, url)
+    return host_check.check_hosts(names, engine.of_url(url) if url else None, url)
 
 
 def _as_json(case: Case, lines: Sequence[PreflightLine], *, possible: bool) -> str:

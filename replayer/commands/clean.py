@@ -20,7 +20,7 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.report.messages import say
 from replayer.report.sanitize import sanitize
 from replayer.run.plan.request import asker
-from replayer.run.recovery import await_killed, recovered
+from replayer.run.recovery import await_killed, give_back_note
 from replayer.servers import data_folder, leftovers, remote
 from replayer.tables import cleanup
 from replayer.units import show_size
@@ -203,7 +203,7 @@ def _leftovers(wanted: Callable[..., bool] = lambda _: True) -> Iterator[_Thing]
                 f"{note.kind} left by a killed run",
                 str(next(iter(note.details.values()), ""))[:200],
                 None,
-                lambda note=note: say(recovered(note)),  # type: ignore[misc]
+                lambda note=note: say(give_back_note(note)),  # type: ignore[misc]
             )
 
 

@@ -92,7 +92,7 @@ def run_command(command: str, folder: Path | None = None) -> None:
     with tempfile.TemporaryFile() as errors:
         process = shell.start(words, output=errors.fileno(), folder=folder, bound=True)
         try:
-            is_over = shell.ended(process, within=_TIMEOUT)
+            is_over = shell.wait_until_ended(process, within=_TIMEOUT)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

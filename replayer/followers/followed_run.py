@@ -71,7 +71,7 @@ class FollowedRun:
                     for current in runs:
                         kept.keep(current, progress.say)
                         self.metrics.follow(kept.path)
-                        self.output.told(current, kept.path)
+                        self.output.report_steps(current, kept.path)
                         if between is not None:
                             between(current, progress)
         except Impossible:

@@ -86,7 +86,7 @@ class Live:
         self._leaving = True
         with signals.shield():
             self._open.close()
-            if not shell.ended(self._process, within=_PATIENCE):
+            if not shell.wait_until_ended(self._process, within=_PATIENCE):
                 self._process.kill()
                 self._process.wait()
 
@@ -105,12 +105,14 @@ class Live:
             self._leaving = True
             self._open.close()
             with contextlib.suppress(Interrupted):
-                shell.ended(self._process, within=_REPORT_SECONDS)
+                shell.wait_until_ended(self._process, within=_REPORT_SECONDS)
             return
         how_long = "until Ctrl-C" if seconds is None else f"for {seconds:.0f} s, or until Ctrl-C"
         self._say(f"the page of the run is there {how_long}")
         with contextlib.suppress(Interrupted):
-            shell.ended(self._process, within=threading.TIMEOUT_MAX if seconds is None else seconds)
+            shell.wait_until_ended(
+                self._process, within=threading.TIMEOUT_MAX if seconds is None else seconds
+            )
 
     def _order(self, **about: object) -> None:
         # The run goes on if the page's process is gone.

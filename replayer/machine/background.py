@@ -64,7 +64,7 @@ class Background:
         """
         with contextlib.suppress(OSError):
             self.process.send_signal(signal.SIGINT)
-        if shell.ended(self.process, within=within):
+        if shell.wait_until_ended(self.process, within=within):
             return True
         self.process.kill()
         self.process.wait()

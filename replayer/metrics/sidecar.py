@@ -52,7 +52,7 @@ class MetricsSidecar:
         """End the process that serves the metrics, if there is one."""
         if self._process is not None:
             self._process.kill()
-            shell.ended(self._process, within=_PATIENCE)
+            shell.wait_until_ended(self._process, within=_PATIENCE)
 
 
 @contextlib.contextmanager

@@ -80,7 +80,7 @@ def give_back(say: Callable[[str], None]) -> None:
             say(f"left by an earlier run, still there: {error}")
 
 
-def recovered(note: Note) -> str:
+def give_back_note(note: Note) -> str:
     """Give back the thing that a note of the journal describes; return a sentence on what was done.
 
     A note that cannot be trusted is removed, and the thing is left alone.

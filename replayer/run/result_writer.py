@@ -89,7 +89,7 @@ class ResultWriter:
         """
         if self._run is None:
             return
-        run = ceiling.beside(_ended(self._run), store.with_text(self._where, '"io": ['))
+        run = ceiling.add_ceilings(_ended(self._run), store.with_text(self._where, '"io": ['))
         try:
             if run is not self._run and self._path is not None:
                 self.keep(run, _say)

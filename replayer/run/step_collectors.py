@@ -72,11 +72,11 @@ def keep(findings: StepRecorder, watched: Recordings) -> None:
         return
     seen = watched.seen(findings.window.begin_ns, findings.window.end_ns)
     for name, one in seen.items():
-        with watched.spared(name):
+        with watched.note_failure(name):
             _add(findings, findings.window, name, one)
     waits = next((one.waits for one in seen.values() if one.waits is not None), None)
     used = {whose: cpu for one in seen.values() for whose, cpu in one.used.items()}
-    with watched.spared("account"):
+    with watched.note_failure("account"):
         kernel = kernel_stacks.kernel_samples(findings.profile) if findings.profile else {}
         findings.account = account(findings.window, waits, used, kernel)
 

@@ -90,7 +90,7 @@ class SupportBundle:
     def add_checks(self, case: preflight.Case) -> None:
         """Make the checks of `replayer check` on a machine, and add their results as JSON."""
         try:
-            lines = [line._asdict() for line in preflight.lines(case)]
+            lines = [line._asdict() for line in preflight.run_checks(case)]
             facts = {name: value for name, value in case.facts.items() if name != "kernel.cmdline"}
         finally:
             journal.leave()

@@ -169,7 +169,7 @@ def is_lost(asking: Database, session: int) -> bool:
 
 
 @contextlib.contextmanager
-def kept(database: Database) -> Iterator[Callable[[float], bool]]:
+def keep_alive(database: Database) -> Iterator[Callable[[float], bool]]:
     """Send heartbeats on the session that holds the lock, for as long as the `with` block runs.
 
     Yields a function that takes a number of seconds, sends the server an empty request on this

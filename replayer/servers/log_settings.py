@@ -63,7 +63,7 @@ def statement(database: Database, name: str, value: str | None) -> str:
 
 
 @contextlib.contextmanager
-def applied(
+def apply_settings(
     chosen: Engine, url: URL, changes: Changes, say: Callable[[str], None]
 ) -> Iterator[None]:
     """Set the logging settings `changes` (name -> value) for as long as the `with` block runs.

@@ -324,7 +324,7 @@ def connected(
             raise Impossible(str(error)) from error
         # The connection that holds the lock stays idle while the server is in use.
         try:
-            with lock.kept(database) as answers:
+            with lock.keep_alive(database) as answers:
                 watchdog.watch(where, title, answers)
                 there.lock_answers = answers
                 try:
@@ -359,7 +359,7 @@ def emptying(
         own = engine.spec.connect.database
         try:
             with (
-                lock.kept(database),
+                lock.keep_alive(database),
                 contextlib.closing(
                     Database(engine, url.set(database=own) if own else url)
                 ) as there,

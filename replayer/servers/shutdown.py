@@ -113,11 +113,11 @@ def end_child(child: shell.Conversation, asked_by: Sequence[str], *, after: floa
     `asked_by`.  Then its whole process group is killed.  The child must not have been waited for
     (wait(2)) before: so its process id cannot belong to another process.
     """
-    if shell.ended(child, within=after):
+    if shell.wait_until_ended(child, within=after):
         return
     for name in asked_by:
         child.send_signal(signal.Signals[name])
-        if shell.ended(child, within=_STUBBORN):
+        if shell.wait_until_ended(child, within=_STUBBORN):
             return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)

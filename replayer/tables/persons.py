@@ -134,10 +134,10 @@ def drop(database: "Database", layout: str) -> None:
     If the removal is interrupted, a build or another drop completes it.
     """
     database.execute(_FORGET)
-    told(database, _UNPUBLISH.of(layout=layout))
+    execute_if_known(database, _UNPUBLISH.of(layout=layout))
     discard(database, layout, segments(database))
     with transaction(database):
-        told(database, _REMOVE.of(layout=layout))
+        execute_if_known(database, _REMOVE.of(layout=layout))
         database.execute(_DROP)
 
 
@@ -152,7 +152,7 @@ def discard(database: "Database", layout: str, unwanted: Sequence[RowRange]) -> 
                 database.execute(_DISCARD.of(layout=layout), {"segment": segment.number})
 
 
-def told(
+def execute_if_known(
     database: "Database",
     verb: VerbName,
     holes: Mapping[str, str | int] | None = None,

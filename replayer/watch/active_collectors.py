@@ -116,7 +116,7 @@ class Recordings:
                 self.failures = dict.fromkeys(self._names, str(error))
                 return self
             for name in self._names:
-                with self.spared(name):
+                with self.note_failure(name):
                     self._begin(name, folder / name)
         return self
 
@@ -134,7 +134,7 @@ class Recordings:
             return
         self._prepared = True
         for name, recording in list(self._under_way.items()):
-            with self.spared(name):
+            with self.note_failure(name):
                 getattr(recording, "prepare", lambda: None)()
 
     def mark(self, clock_ns: int) -> None:
@@ -143,7 +143,7 @@ class Recordings:
         `clock_ns` is in ns of CLOCK_MONOTONIC.
         """
         for name, recording in list(self._under_way.items()):
-            with self.spared(name):
+            with self.note_failure(name):
                 recording.mark(clock_ns)
 
     def end(self) -> None:
@@ -151,7 +151,7 @@ class Recordings:
         with signals.shield():
             while self._under_way:
                 name, recording = self._under_way.popitem()
-                with self.spared(name):
+                with self.note_failure(name):
                     self.costs[name] = recording.end()
                     self._ended[name] = recording
             with contextlib.suppress(ReplayerError):
@@ -164,14 +164,14 @@ class Recordings:
         """
         views: dict[str, WindowRecording] = {}
         for name in sorted(self._ended.keys() - self.failures.keys()):
-            with self.spared(name):
+            with self.note_failure(name):
                 views[name] = self._ended[name].cut(begin_ns, end_ns)
                 for part, why in views[name].missing.items():
                     self.failures.setdefault(f"{name}.{part}", why)
         return views
 
     @contextlib.contextmanager
-    def spared(self, name: str) -> Iterator[None]:
+    def note_failure(self, name: str) -> Iterator[None]:
         """Put an error of the `with` block into `failures` under `name`, instead of raising it."""
         try:
             yield

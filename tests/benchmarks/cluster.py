@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from replayer.cluster.hosts import Hosts, connected
+from replayer.cluster.hosts import Hosts, connect_hosts
 from replayer.storage import spin_worker
 from tests.benchmarks import Row
 from tests.known import known
@@ -33,7 +33,7 @@ def run(workdir: Path) -> list[Row]:
 
 def _of(many: int) -> Iterator[Row]:
     begin = time.monotonic()
-    with connected([f"host{number}" for number in range(many)]) as hosts:
+    with connect_hosts([f"host{number}" for number in range(many)]) as hosts:
         started = time.monotonic() - begin
         agents = _agents()
         assert len(agents) == many

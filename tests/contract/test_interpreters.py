@@ -35,10 +35,10 @@ if __name__ == "__main__":
 """
 """As the installed script, but it does not wait for a machine that others use."""
 COORDINATOR = """
-from replayer.cluster.hosts import connected
+from replayer.cluster.hosts import connect_hosts
 from replayer.storage import spin_worker
 jobs = [spin_worker.SpinWork("cpu", 0.1, 4096)] * 2
-with connected(["there"]) as hosts, hosts.pool(spin_worker.work, jobs, processes=2) as pool:
+with connect_hosts(["there"]) as hosts, hosts.pool(spin_worker.work, jobs, processes=2) as pool:
     pool.ready(120)
     pool.open()
     pool.results()

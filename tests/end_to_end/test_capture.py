@@ -12,7 +12,7 @@ import pytest
 from replayer import journal
 from replayer.capture import logging_settings
 from replayer.capture.archive import ArchiveReader
-from replayer.run.recovery import recovered
+from replayer.run.recovery import give_back_note
 from replayer.servers.open import Server
 from tests.command import Ended, Replayer
 from tests.replaying import Rows, query
@@ -189,7 +189,7 @@ def test_a_kill_is_made_good_by_the_next_replayer(
         assert "given back" in replayer("capture", url_of(source)).err
     else:
         # The server of this test is in use, and `clean` leaves everything alone while that is so.
-        assert "given back" in recovered(note)
+        assert "given back" in give_back_note(note)
 
     assert named(query(source, SET)) == {**before, "log_disconnections": "off"}
     assert not list(journal.notes("log_settings"))

@@ -254,7 +254,7 @@ def test_lines_about_a_recorded_guest_with_limits(folder: Path) -> None:
 def test_every_line_fits_the_screen_in_any_case(folder: Path) -> None:
     """No line of any recorded machine is so long that its name or answer would be cut."""
     for kernel in ("proc-6.18", "proc-5.4", "proc-3.10"):
-        for line in preflight.lines(recorded(kernel, folder)):
+        for line in preflight.run_checks(recorded(kernel, folder)):
             assert len(line.name) <= 14
             assert len(line.found) <= 200
             assert "\n" not in line.found + line.todo

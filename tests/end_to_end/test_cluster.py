@@ -27,7 +27,7 @@ from replayer.cluster import hosts as hosts_module
 from replayer.cluster import member as member_module
 from replayer.cluster import pool as pool_module
 from replayer.cluster.dask_settings import LEASE_SECONDS, Secret
-from replayer.cluster.hosts import Hosts, connected, rejoined
+from replayer.cluster.hosts import Hosts, connect_hosts, rejoined
 from replayer.cluster.remote_calls import BEAT_SECONDS
 from replayer.cluster.silence import LOOK_SECONDS
 from replayer.engines.driver import Connector
@@ -84,7 +84,7 @@ def pair() -> Iterator[Hosts]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REPLAYER_SSH", str(ROOT / "tests" / "here_ssh.sh"))
         patch.setenv("REPLAYER_AGENT", cluster_jobs.AGENT)
-        with connected(NAMES[:2], watch="db") as hosts:
+        with connect_hosts(NAMES[:2], watch="db") as hosts:
             yield hosts
 
 
@@ -133,7 +133,10 @@ def test_a_pool_over_hosts_does_the_same_as_one_on_this_host(family: Family, man
     with WorkerPool(cluster_jobs.draw, jobs, processes=2) as pool:
         pool.open()
         here = pool.results()
-    with connected(NAMES[:many]) as hosts, hosts.pool(cluster_jobs.draw, jobs, processes=4) as far:
+    with (
+        connect_hosts(NAMES[:many]) as hosts,
+        hosts.pool(cluster_jobs.draw, jobs, processes=4) as far,
+    ):
         opened = far.open()
         reports = [report for report in far.reports() if report is not None]
         there = far.results()
@@ -223,7 +226,7 @@ HARM = {
 
 
 def _harmed(family: Family, harm: str, within: float) -> None:
-    with connected(NAMES[:2]) as hosts:
+    with connect_hosts(NAMES[:2]) as hosts:
         with hosts.pool(cluster_jobs.wait_for_ever, list(range(4)), processes=4) as pool:
             pool.open()
             next(report for report in pool.reports() if report is not None)
@@ -260,10 +263,10 @@ def test_a_lost_part_leaves_nothing_within_10_s_five_times(family: Family, harm:
 
 COORDINATOR = """
 import time
-from replayer.cluster.hosts import connected
+from replayer.cluster.hosts import connect_hosts
 from tests import cluster_jobs
 from tests.told import line_with
-with connected(["first", "second"]) as hosts:
+with connect_hosts(["first", "second"]) as hosts:
     with hosts.pool(cluster_jobs.wait_for_ever, [0, 1, 2, 3], processes=4) as pool:
         pool.open()
         print("open", flush=True)
@@ -389,7 +392,7 @@ def test_another_replayer_is_refused(family: Family, monkeypatch: pytest.MonkeyP
     other = dataclasses.replace(member_module.own(), digest="0123456789abcdef")
     monkeypatch.setattr(hosts_module, "own", lambda: other)
 
-    with pytest.raises(ReplayerError, match="install the same on both"), connected(["first"]):
+    with pytest.raises(ReplayerError, match="install the same on both"), connect_hosts(["first"]):
         pass
 
 
@@ -399,13 +402,16 @@ def test_a_host_that_ssh_does_not_reach_is_told_in_one_sentence(
     """The words of ssh are in it."""
     monkeypatch.setenv("REPLAYER_SSH", "sh -c 'echo no route to nowhere >&2; exit 255'")
 
-    with pytest.raises(ReplayerError, match=r"first.*no route to nowhere"), connected(["first"]):
+    with (
+        pytest.raises(ReplayerError, match=r"first.*no route to nowhere"),
+        connect_hosts(["first"]),
+    ):
         pass
 
 
 def test_a_host_is_no_option_of_ssh() -> None:
     """What looks like an option would be one."""
-    with pytest.raises(Impossible), connected(["-oProxyCommand=touch /tmp/harm"]):
+    with pytest.raises(Impossible), connect_hosts(["-oProxyCommand=touch /tmp/harm"]):
         pass
 
 
@@ -422,7 +428,7 @@ def test_a_password_is_nowhere_but_in_the_pipe(family: Family) -> None:
     secret = f"s3cret{uuid.uuid4().hex}"
     connector = Connector("postgres", {"password": secret})
     with (
-        connected(NAMES[:2]) as hosts,
+        connect_hosts(NAMES[:2]) as hosts,
         hosts.pool(cluster_jobs.wait_for_ever, [connector] * 4, processes=4) as pool,
     ):
         pool.open()
@@ -537,10 +543,10 @@ def test_plain_tcp_and_foreign_certificates_are_refused(pair: Hosts) -> None:
 
 INTERRUPTED = """
 from replayer import signals
-from replayer.cluster.hosts import connected
+from replayer.cluster.hosts import connect_hosts
 signals.install()
 print("begun", flush=True)
-with connected(["first", "second"]):
+with connect_hosts(["first", "second"]):
     pass
 """
 
@@ -597,7 +603,7 @@ def _asked(address: str, secret: Secret | None) -> Any:
 
 def test_an_agent_cannot_command_another(family: Family, orders: dict[str, Any]) -> None:
     """All that root has on one client leads to no other, and takes nobody's place."""
-    with connected(["first", "second"]) as hosts:
+    with connect_hosts(["first", "second"]) as hosts:
         first, second = hosts.members
         stolen = orders["first"]
         everything = "".join(stolen[name] for name in ("certificate", "authority")) + "".join(
@@ -651,6 +657,6 @@ def test_a_machine_too_busy_to_close_in_time_keeps_no_socket_open(
     """Without any time at all for it, what is open is cut."""
     before = sockets()
     monkeypatch.setattr(launch, "_CLOSE_SECONDS", 0.0)
-    with connected(NAMES[:1]):
+    with connect_hosts(NAMES[:1]):
         assert sockets() - before
     assert not sockets() - before

@@ -85,7 +85,7 @@ def _connected(address: str) -> tuple[contextlib.ExitStack, Any]:
     while True:
         try:
             with contextlib.ExitStack() as stack:
-                connected = stack.enter_context(hosts.connected([], cluster=address))
+                connected = stack.enter_context(hosts.connect_hosts([], cluster=address))
                 return stack.pop_all(), connected
         except Impossible:
             if time.monotonic() > end:
@@ -148,7 +148,7 @@ def _children() -> list[Path]:
 )
 def test_a_cluster_without_tls_is_refused(address: str, words: str) -> None:
     """Before anything is sent to it."""
-    with pytest.raises(Impossible, match=words), hosts.connected([], cluster=address):
+    with pytest.raises(Impossible, match=words), hosts.connect_hosts([], cluster=address):
         pass
 
 
@@ -159,12 +159,15 @@ def test_a_cluster_that_is_not_there_is_told(
     monkeypatch.setattr(plugin, "CONNECT_SECONDS", 0.2)
     with (
         pytest.raises(ReplayerError, match="does not answer"),
-        hosts.connected([], cluster="tls://127.0.0.1:1"),
+        hosts.connect_hosts([], cluster="tls://127.0.0.1:1"),
     ):
         pass
 
 
 def test_hosts_and_a_cluster_are_not_both_the_clients() -> None:
     """One of them is to be given."""
-    with pytest.raises(Impossible, match="give one"), hosts.connected(["a"], cluster="tls://b:1"):
+    with (
+        pytest.raises(Impossible, match="give one"),
+        hosts.connect_hosts(["a"], cluster="tls://b:1"),
+    ):
         pass

@@ -19,10 +19,10 @@ PYTHON = ("env", f"PYTHONPATH={cluster_jobs.ROOT}", sys.executable, "-c")
 HOME = ("env", "REPLAYER_HOME=/run/replayer")
 PROGRAM = """
 import json, sys, time
-from replayer.cluster.hosts import connected
+from replayer.cluster.hosts import connect_hosts
 from replayer.storage import spin_worker
 clients = sys.argv[1].split(",")
-with connected(clients) as hosts:
+with connect_hosts(clients) as hosts:
     offsets = {name: hosts.offset(name) for name in clients}
     jobs = [spin_worker.SpinWork("cpu", 0.5, 4096)] * len(clients)
     starts = []

@@ -45,7 +45,7 @@ def test_a_step_without_its_driver_has_the_time_to_give_back(
     monkeypatch.setattr(service, "_POLL_SECONDS", 0.05)
     command = (sys.executable, "-c", _STEP, tmp_path)
     with trusted_path.own(tmp_path, "the folder of a driven plan") as inner:
-        reason = service.performed(inner, 1, command, tmp_path, left=(tmp_path / "ready").exists)
+        reason = service.run_command(inner, 1, command, tmp_path, left=(tmp_path / "ready").exists)
 
     assert (tmp_path / "ended").read_text() == "in order"
     assert reason == "the step failed with status 3: it printed nothing"

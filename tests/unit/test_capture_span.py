@@ -43,7 +43,7 @@ def test_what_was_written_meanwhile_is_its_owners_alone(
     out = tmp_path / "out"
     span.check_out(out)
 
-    copied = span.copied(span.written(place, before), out)
+    copied = span.copy_pieces(span.written(place, before), out)
 
     assert mode(out) == 0o700
     assert (out / "server.log").read_bytes() == b"meanwhile\n"
@@ -73,7 +73,7 @@ def test_what_took_the_place_of_a_log_is_not_copied(
         here.mkdir()
 
     with pytest.raises(ReplayerError, match=r"server\.log was replaced") as refused:
-        span.copied(pieces, tmp_path / "out")
+        span.copy_pieces(pieces, tmp_path / "out")
 
     assert "\n" not in str(refused.value)
     assert list((tmp_path / "out").iterdir()) == []
@@ -82,7 +82,7 @@ def test_what_took_the_place_of_a_log_is_not_copied(
 def refused(out: Path) -> Any:
     """Return the sentence with which a folder is refused, before and after the log was written."""
     sentences = []
-    for use in (span.check_out, lambda folder: span.copied([], folder)):
+    for use in (span.check_out, lambda folder: span.copy_pieces([], folder)):
         with pytest.raises(ReplayerError) as error:
             use(out)
         sentences.append(str(error.value))
@@ -148,5 +148,5 @@ def test_a_folder_below_a_sticky_one_is_made(log: tuple[LogLocation, Any], tmp_p
     out = tmp_path / "sticky" / "out"
     span.check_out(out)
 
-    assert span.copied(span.written(place, before), out)
+    assert span.copy_pieces(span.written(place, before), out)
     assert mode(out) == 0o700

@@ -59,7 +59,7 @@ def test_physical_sessions_stand_beside_the_newest_like_probe(
 ) -> None:
     """The newest probe of the same device, block and depth is the ceiling."""
     run = physical(run_of([30_000.0]))
-    found = ceiling.beside(
+    found = ceiling.add_ceilings(
         run, [probed(50_000.0), probed(40_000.0, started="2026-11-20T09:30:00+00:00")]
     )
 
@@ -74,14 +74,14 @@ def test_unlike_probe_is_no_ceiling(
     """Another device or depth shows nothing about this one, and a paced one shows its pace."""
     run = physical(run_of([30_000.0]))
 
-    assert ceiling.beside(run, [probed(50_000.0, **others)]) is run
+    assert ceiling.add_ceilings(run, [probed(50_000.0, **others)]) is run
 
 
 def test_step_that_read_no_device_has_no_ceiling(run_of: RunOf, probed: Callable[..., Run]) -> None:
     """What came from memory is not held against a device."""
     run = run_of([1.0])
 
-    assert ceiling.beside(run, [probed(50_000.0)]) is run
+    assert ceiling.add_ceilings(run, [probed(50_000.0)]) is run
 
 
 LEDGER: dict[str, Any] = {"verdict": "physical", "device": "vda"}

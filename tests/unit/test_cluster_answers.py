@@ -197,7 +197,7 @@ def test_a_flood_ends_at_once(piece: bytes) -> None:
     thread = threading.Thread(target=flood, daemon=True)
     thread.start()
     begun = time.thread_time()
-    with pytest.raises(reply.Strange, match="bytes that are no answer"):
+    with pytest.raises(reply.InvalidReply, match="bytes that are no answer"):
         reply.read(theirs, MARK.encode(), None)
     assert time.thread_time() - begun < 10
     over.set()

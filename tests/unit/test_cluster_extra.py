@@ -16,7 +16,7 @@ def test_without_the_library_one_sentence_says_what_to_install(
     monkeypatch.setattr(cluster, "_there", lambda name: name != "distributed")
 
     with pytest.raises(Impossible, match=r"no distributed here: pip install 'replayer\[cluster\]'"):
-        cluster.needed()
+        cluster.require_libraries()
 
 
 def test_a_run_on_one_host_loads_nothing_of_it() -> None:

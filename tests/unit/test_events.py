@@ -175,7 +175,7 @@ def test_a_resumed_run_with_many_steps_is_shown_whole(tmp_path: Path) -> None:
     plan = events.Planned(number=1, name="last", repeat=9999)
     view = View()
     with RunOutput(Silence()) as output, output.conversation(events.PlannedSteps(steps=(plan,))):
-        output.told(run.model_copy(update={"steps": steps}), path)
+        output.report_steps(run.model_copy(update={"steps": steps}), path)
         view.follow(path)
 
         def known() -> int:

@@ -39,7 +39,7 @@ def frames(chain: str) -> list[str]:
 
 def test_a_chain_is_work_of_its_kind() -> None:
     """By the first function from the leaf on that says what it is for."""
-    assert [(chain, kernel_stacks.of(frames(chain))) for chain, _ in CASES] == CASES
+    assert [(chain, kernel_stacks.classify(frames(chain))) for chain, _ in CASES] == CASES
 
 
 def test_every_part_of_the_kernels_time_has_its_chains() -> None:
@@ -52,9 +52,10 @@ def test_every_part_of_the_kernels_time_has_its_chains() -> None:
 def test_functions_of_programs_say_nothing_of_the_kernels_work() -> None:
     """A program may call its own functions as the kernel calls its."""
     assert (
-        kernel_stacks.of(["tcp_sendmsg", "schedule", f"unheard_of{KERNEL_FRAME}"]) is Spent.KERNEL
+        kernel_stacks.classify(["tcp_sendmsg", "schedule", f"unheard_of{KERNEL_FRAME}"])
+        is Spent.KERNEL
     )
-    assert kernel_stacks.of(["tcp_sendmsg"]) is Spent.KERNEL
+    assert kernel_stacks.classify(["tcp_sendmsg"]) is Spent.KERNEL
 
 
 def test_samples_are_summed_by_whose_they_are_and_user_mode_is_left_out() -> None:

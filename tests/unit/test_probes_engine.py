@@ -439,7 +439,7 @@ def test_what_would_lie_below_a_file_is_gone(tmp_path: Path, kind: str) -> None:
     name = f"{PREFIX}0123456789ab" if kind == "files" else f".a.replay.{os.getpid()}.new"
     note = journal.take(kind, path=str(file / name))
 
-    assert "already gone" in recovery.recovered(note)
+    assert "already gone" in recovery.give_back_note(note)
     assert list(journal.notes(kind)) == []
 
 

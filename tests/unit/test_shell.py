@@ -72,6 +72,6 @@ def test_a_program_that_does_not_end_is_killed_at_the_end_of_the_block(tmp_path:
     output = tmp_path / "output"
     with shell.running([sys.executable, "-c", stubborn], output=output, patience=0.1) as program:
         while not output.exists() or not output.read_text():
-            assert not shell.ended(program, within=0.01)
+            assert not shell.wait_until_ended(program, within=0.01)
 
     assert program.returncode == -9

@@ -301,7 +301,7 @@ _TABLE: tuple[tuple[Spent, _AnyOf], ...] = (
 )
 
 
-def of(frames: Sequence[str]) -> Spent:
+def classify(frames: Sequence[str]) -> Spent:
     """Return the part of an account, such as Spent.COPY, to which a kernel call chain belongs.
 
     `frames` go from the root to the leaf.  Frames of programs, which do not end in KERNEL_FRAME,
@@ -327,7 +327,7 @@ def kernel_samples(profile: StackProfile) -> dict[str, dict[Spent, int]]:
     """
     samples: dict[str, Counter[Spent]] = {}
     for whose, frames, count in _kernel_stacks(profile.stacks().items()):
-        samples.setdefault(whose, Counter())[of(frames)] += count
+        samples.setdefault(whose, Counter())[classify(frames)] += count
     return {whose: dict(spent) for whose, spent in samples.items()}
 
 

@@ -63,7 +63,7 @@ def ceiling(
     return None
 
 
-def beside(run: Run, others: Iterable[Run]) -> Run:
+def add_ceilings(run: Run, others: Iterable[Run]) -> Run:
     """Return a copy of the run in which steps that can be compared with a probe have a `ceiling`.
 
     This is a fact such as `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`.  The steps are

@@ -346,7 +346,7 @@ class Waits:
         if not words:
             words = dict.fromkeys(self._own.ids(), _NOTHING)
             whose, working = "replayer", words
-        looks = self._crew.told(seen, working)
+        looks = self._crew.combine(seen, working)
         looks |= self._crew.take(working)
         letters = {tid: look.letter for tid, look in seen.items() if tid in working}
         return _Moment(clock_ns, whose, looks, Counter(words.values()), letters)
@@ -375,7 +375,7 @@ class _Crew:
                 self._forget(tid)
         return looks
 
-    def told(self, looks: Mapping[int, Look], words: Mapping[int, _Word]) -> dict[int, _Seen]:
+    def combine(self, looks: Mapping[int, Look], words: Mapping[int, _Word]) -> dict[int, _Seen]:
         """Return number of thread -> its state and wait, for the sampled threads still at work.
 
         A thread gets its number when it is drawn. `looks` are the threads' states before the server

@@ -96,7 +96,7 @@ class RunOutput:
                 self.telling.tell(plan)
             yield self.telling
 
-    def told(self, run: Run, path: Path | None) -> None:
+    def report_steps(self, run: Run, path: Path | None) -> None:
         """Report the steps of a run that ended since the last call.
 
         They are reported as events and, with --verbose, also as lines.  `path` is the run's result

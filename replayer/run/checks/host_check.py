@@ -26,7 +26,7 @@ _APART_NS = 10**9
 _SLOW_TRIP = 0.005
 
 
-def lines(names: Sequence[str], engine: Engine | None, url: str) -> list[PreflightLine]:
+def check_hosts(names: Sequence[str], engine: Engine | None, url: str) -> list[PreflightLine]:
     """Check the hosts in parallel; return the lines of all hosts, in the order of `names`.
 
     A host that is named twice is checked once. With an engine, each host also tries to reach the
@@ -48,7 +48,7 @@ def _connector(engine: Engine, url: str) -> Connector:
 
 def _of(name: str, connector: Connector | None) -> Iterator[PreflightLine]:
     try:
-        with hosts.connected([name]) as connected:
+        with hosts.connect_hosts([name]) as connected:
             yield from _reached(name, connected, connector)
     except ReplayerError as error:
         yield PreflightLine(name, Answer.NO, *_sentence(error), needed=True)
@@ -112,7 +112,7 @@ def _rights(name: str, about: HostDescription) -> PreflightLine:
 def _database(name: str, connected: Hosts, connector: Connector) -> PreflightLine:
     label = f"{name}: database"
     try:
-        with connected.run(link_probe.measured, connector, on=name) as run:
+        with connected.run(link_probe.measure_link, connector, on=name) as run:
             for _ in run.receive_messages():
                 pass
             found: link_probe.Reach = run.result()

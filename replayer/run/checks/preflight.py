@@ -113,12 +113,12 @@ class Case:
         any step.
         """
         steps = workload_file.load(self.workload).steps
-        taken = [footprint.of(spec, self.engine.block_size) for spec in steps]
+        taken = [footprint.estimate(spec, self.engine.block_size) for spec in steps]
         prints = [one for one in taken if one is not None]
         return footprint.disk_bytes(prints), max((one.cached_bytes for one in prints), default=0)
 
 
-def lines(case: Case) -> Iterator[PreflightLine]:
+def run_checks(case: Case) -> Iterator[PreflightLine]:
     """Make all checks in the order of this file, one at a time, and yield the line of each."""
     for ask in _questions():
         yield ask(case)
@@ -439,7 +439,11 @@ def leftovers(case: Case) -> PreflightLine:
 def _questions() -> Iterator[Callable[[Case], PreflightLine]]:
     for name, question in list(globals().items()):
         own = inspect.isfunction(question) and question.__module__ == __name__ and name[0] != "_"
-        if own and name != "lines" and list(inspect.signature(question).parameters) == ["case"]:
+        if (
+            own
+            and name != "run_checks"
+            and list(inspect.signature(question).parameters) == ["case"]
+        ):
             yield question
 
 

@@ -7,7 +7,7 @@ from replayer.run import step_plugin
 from replayer.run.step_plugin import Footprint
 
 
-def of(spec: StepSpec, block_size: int) -> Footprint | None:
+def estimate(spec: StepSpec, block_size: int) -> Footprint | None:
     """Return the estimated sizes of a step's data, on disk and in memory; None if it makes none.
 
     `block_size` is that of the database, in bytes.

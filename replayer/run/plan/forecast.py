@@ -98,7 +98,7 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
             engine.title, engine.spec.server, order.bindir, asked.settings
         )
     runs = _here(estimates.earlier(folders, asked.name))
-    prints = [footprint.of(spec, order.engine.block_size) for spec in asked.steps]
+    prints = [footprint.estimate(spec, order.engine.block_size) for spec in asked.steps]
     parts = tuple(
         _part(asked, number, 0 if taken is None else taken.disk_bytes, runs)
         for number, taken in enumerate(prints)

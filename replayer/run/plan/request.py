@@ -70,19 +70,19 @@ def refuse_idle(workload: Workload, options: str) -> None:
     )
 
 
-def refuse_loopback(order: RunRequest, elsewhere: Sequence[str]) -> None:
+def refuse_loopback(order: RunRequest, hosts: Sequence[str]) -> None:
     """Raise Impossible for a loopback address in the URL if other hosts must connect to the server.
 
-    `elsewhere` has the names of these hosts. On each of them the address means that host itself.
+    `hosts` has the names of these hosts. On each of them the address means that host itself.
     """
-    if order.url is None or not elsewhere:
+    if order.url is None or not hosts:
         return
     host = url_of(order.url, order.engine).host or ""
     if not _is_loopback(host):
         return
     said = f"{host} is" if host else "it names no host, so it is"
     raise Impossible(
-        f"the clients on {', '.join(elsewhere)} do not reach the server at this URL: {said} "
+        f"the clients on {', '.join(hosts)} do not reach the server at this URL: {said} "
         f"another machine for each of them: write the server's name or address in the network"
     )
 

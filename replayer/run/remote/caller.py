@@ -127,10 +127,10 @@ def execute_there(order: RunRequest, agents: Agents, progress: Progress) -> Gene
     """
     sent = executor.Sent(order_message.written(order), agents.passport() if agents.names else None)
     with agents.run(executor.perform, sent) as running, ProgressReceiver(progress) as shown:
-        yield from _Elsewhere(order, running, shown).runs()
+        yield from _RemoteRun(order, running, shown).runs()
 
 
-class _Elsewhere:
+class _RemoteRun:
     """A run on another host: its messages are read, and its Runs are put together on this host."""
 
     def __init__(self, order: RunRequest, running: Running, shown: ProgressReceiver) -> None:

@@ -97,7 +97,7 @@ def _connected(wanted: Placement, progress: Progress) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         with progress.task(f"start agents on {names}"):
             somebodys = {"cluster": wanted.cluster} if wanted.cluster else {}
-            agents = hosts.connected(wanted.clients, watch=wanted.watch, **somebodys)
+            agents = hosts.connect_hosts(wanted.clients, watch=wanted.watch, **somebodys)
             connected = stack.enter_context(agents)
         yield connected
 

@@ -253,7 +253,7 @@ class Builder:
             self._database.execute(verb, {"segment": number})
 
     def _in_layout(self, verb: VerbName, **holes: int) -> None:
-        persons.told(self._database, verb.of(layout=self._shape.layout), holes)
+        persons.execute_if_known(self._database, verb.of(layout=self._shape.layout), holes)
 
     def _making(self) -> list[Verb]:
         """Return the verbs (SQL files) that make an empty segment; a layout may have none.
@@ -292,7 +292,7 @@ def execute(database: "Database", verb: VerbName, **holes: int) -> None:
 
     `holes` are the values for `{{name}}` in its SQL.
     """
-    persons.told(database, verb, holes)
+    persons.execute_if_known(database, verb, holes)
 
 
 def double_segments(job: DoublingJob, barrier: Barrier, report: Report) -> None:

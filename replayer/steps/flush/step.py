@@ -39,8 +39,8 @@ def run(_spec: Spec, context: Context) -> None:
         begun = time.monotonic_ns()
         _vacuum(state, context, database)
         with context.progress.task("flush"):
-            persons.told(database, _VACUUM_ALL.of(layout=state.shape.layout))
-            persons.told(database, _VACUUM_TABLE)
+            persons.execute_if_known(database, _VACUUM_ALL.of(layout=state.shape.layout))
+            persons.execute_if_known(database, _VACUUM_TABLE)
             database.execute(_FLUSH)
             files, why_not = _files(context, database)
             unwritten.sync(files)

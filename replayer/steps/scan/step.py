@@ -93,7 +93,7 @@ def run(spec: Spec, context: Context) -> None:
         if folder is not None:
             files = relations.files(database, folder)
         sums = checksum.expected(database, state)
-        persons.told(database, _WARM_UP)
+        persons.execute_if_known(database, _WARM_UP)
     with context.progress.task("scan", total=len(_STATEMENTS)) as task:
         scanned: list[_Scanned] = []
         for name, verb in _STATEMENTS.items():
