@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.told import matched
+from tests.waiting import wait_until
 
 TESTS = Path(__file__).parent
 KERNELS = ("6.1.0-56-cloud-amd64", "6.12.117+deb12-cloud-amd64")
@@ -140,12 +141,20 @@ class Machine:
         self.write("proc/cmdline", " ".join([line, *words]) + "\n")
 
     def variables(self) -> dict[str, str]:
-        """Return GRUB's environment block."""
+        """Return GRUB's environment block.
+
+        grub-editenv writes it in place: it has no content for a moment, which is waited for.
+        """
         block = self.root / "boot" / "grub" / "grubenv"
         if not block.exists():
             return {}
-        text = subprocess.check_output(["grub-editenv", block, "list"], text=True)
-        return dict(line.partition("=")[::2] for line in text.splitlines())
+
+        def listed() -> list[str] | None:
+            words = ["grub-editenv", block, "list"]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            return None if done.returncode else ["", *done.stdout.splitlines()]
+
+        return dict(line.partition("=")[::2] for line in wait_until(listed)[1:])
 
     def restart(self) -> None:
         """Do what firmware and GRUB do: take the choice for one boot, forget it, start a kernel.
