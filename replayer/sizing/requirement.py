@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from replayer.analysis.profiles import usage
+from replayer.analysis.profiles import rolling_windows, usage
 from replayer.analysis.profiles.rolling_windows import MINUTE
 from replayer.analysis.profiles.usage import NAMED, ProfileWindow, Resource
 from replayer.errors import Impossible, NotFound, nearest
@@ -197,7 +197,8 @@ def of(
         probes=dict(profile.source.probes),
         notes=(
             *usage.contradictions(profile),
-            *_notes(leader, moment, needs, window),
+            *_averaged(profile, moment, needs, window),
+            *_notes(leader, needs),
             *_on_the_host(profile, needs),
             *done.assumptions,
         ),
@@ -363,15 +364,27 @@ def _method(profile: ResourceProfile) -> str:
     return "not known, so that it is taken to be all of the data"
 
 
-def _notes(
-    leader: Resource, moment: ProfileWindow, needs: Iterable[Need], window: float
+def _averaged(
+    profile: ResourceProfile, moment: ProfileWindow, needs: Iterable[Need], window: float
 ) -> Iterable[str]:
+    """Yield a sentence if values that the needs are based on are averages over too long a time."""
     length = moment.end - moment.begin
     if length > window * 1.1:
         yield (
             f"the profile's values are averages over {show_duration(length)}, so this is the "
             f"busiest {show_duration(length)}: a minute in it may have needed several times as much"
         )
+        return
+    rows = (rolling_windows.coarsest(usage.signal(profile, NAMED[one.name])) for one in needs)
+    longest = max((*rows, *(one.end - one.begin for one in needs)), default=0.0)
+    if longest > window * 1.1:
+        yield (
+            f"a part of the profile's values are averages over up to {show_duration(longest)}: a "
+            f"minute in it may have needed several times as much"
+        )
+
+
+def _notes(leader: Resource, needs: Iterable[Need]) -> Iterable[str]:
     for need in needs:
         if need.others:
             yield (

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from replayer.analysis.profiles import confidence, usage
+from replayer.analysis.profiles.usage import NAMED
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.report.documents import profile as report
 from replayer.report.terminal import console
@@ -116,6 +118,32 @@ def test_averages_over_long_intervals_are_named() -> None:
 
     assert made.window == 600.0
     assert "averages over 10 min" in made.notes[0]
+
+
+@pytest.mark.parametrize(("minutes", "tens"), [(840, 59), (59, 840), (100, 10)])
+@pytest.mark.parametrize("busy_rows", ["long", "short"])
+def test_the_busiest_rows_count_whatever_length_most_rows_have(
+    minutes: int, tens: int, busy_rows: str
+) -> None:
+    """A minute of ten that took 3.5 cores on average took as much at least, and it is noted."""
+    is_long = np.repeat([False, True], [minutes, tens])
+    spans = np.where(is_long, 600.0, 60.0)
+    cores = np.where(is_long, 3.5, 0.5) if busy_rows == "long" else np.where(is_long, 0.5, 1.0)
+    cores[10] = max(cores[10], 3.5 * (busy_rows == "short"))
+    one = ResourceProfile(
+        ProfileSource(kind="csv", averaged_seconds=60.0),
+        START + np.cumsum(spans),
+        spans,
+        {"cpu_cores": cores, "commits": 100 * cores, "read_iops": np.full(cores.size, 5.0)},
+    )
+    made = requirement.of(one)
+
+    assert need(made, "cpu").measured == pytest.approx(3.5)
+    assert need(made, "transactions").measured == pytest.approx(350)
+    assert usage.level_windows(one, NAMED["cpu"]).means.max() == pytest.approx(3.5)
+    assert any("averages over" in note and "10 min" in note for note in made.notes)
+    assert any("averages over" in text for text in usage.completeness(one).reasons)
+    assert any("averages over" in text for text in confidence.rate(one, START).reasons)
 
 
 def test_a_window_of_two_wide_gaps_is_refused() -> None:

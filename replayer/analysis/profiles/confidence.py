@@ -92,8 +92,9 @@ def _reasons(profile: ResourceProfile, now: float) -> Iterator[str]:
 def _longest(profile: ResourceProfile) -> float:
     """Return the longest time, in seconds, over which the values of a main resource are averaged.
 
-    The main resources are CPU, reads, writes and transactions.  Returns 0 if none of them is known.
+    The main resources are CPU, reads, writes and transactions.  Longer averages are left out if
+    they cover 5 percent of the time at most.  Returns 0 if none of the resources is known.
     """
     names = ("cpu", "server_cpu", "read_iops", "write_iops", "transactions")
-    known = [rolling_windows.resolution(usage.signal(profile, NAMED[name])) for name in names]
+    known = [rolling_windows.coarsest(usage.signal(profile, NAMED[name])) for name in names]
     return max((seconds for seconds in known if seconds == seconds), default=0.0)  # noqa: PLR0124

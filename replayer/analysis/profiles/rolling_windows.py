@@ -6,11 +6,12 @@ rows of different lengths may be mixed.  A window counts if four fifths of it ar
 
 A row shows nothing about windows that are shorter than the row: an average of 58 MB/s over an hour
 once contained a minute of 413 MB/s.  Therefore such windows are not known, rather than equal to the
-row.
+row.  Only the largest of them is at least the row, as a mean is not above all of its parts: among
+windows that are mostly shorter, such a row is a window itself.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ _TOUCHING = 0.05
 """The longest gap in seconds between consecutive rows: stamps are rounded."""
 _JITTER = 1.1
 """The largest length of a row / length of a window: a row of 1.05 s still shows one second."""
+_NEARLY_ALL = 95.0
 _MOST_POINTS = 200
 
 
@@ -61,17 +63,33 @@ class Signal:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """The means of a quantity over windows of time of one length; one array element per window.
+    """The means of a quantity over windows of time; one array element per window.
 
-    `length` is in seconds.  `ends` has the time in seconds at which each window ends.  `shares` has
-    the seconds for which a window counts in percentiles.  A window that begins where a row begins
-    has the share 0: it counts in no percentile, but it may have the largest mean.
+    `length` is the length of most windows in seconds, and `lengths` has that of each: a row that is
+    longer is a window itself.  `ends` has the time in seconds at which each window ends.  `shares`
+    has the seconds for which a window counts in percentiles.  A window that begins where a row
+    begins has the share 0: it counts in no percentile, but it may have the largest mean.
     """
 
     length: float
     ends: Numbers
     means: Numbers
     shares: Numbers
+    lengths: Numbers
+
+    def with_candidates(self, more: "Windows") -> "Windows":
+        """Return these windows with others that count in no percentile."""
+        return self.with_more(replace(more, shares=np.zeros_like(more.shares)))
+
+    def with_more(self, more: "Windows") -> "Windows":
+        """Return these windows and others as one, of the same nominal length."""
+        return Windows(
+            self.length,
+            ends=np.concatenate((self.ends, more.ends)),
+            means=np.concatenate((self.means, more.means)),
+            shares=np.concatenate((self.shares, more.shares)),
+            lengths=np.concatenate((self.lengths, more.lengths)),
+        )
 
 
 @dataclass(frozen=True)
@@ -129,6 +147,20 @@ def resolution(one: Signal) -> float:
     return quantile(lengths, lengths, 50.0) if len(lengths) else np.nan
 
 
+def coarsest(one: Signal) -> float:
+    """Return the row length in seconds that is exceeded in 5 percent of the time at most.
+
+    It is NaN without rows.
+    """
+    lengths = one.lengths
+    return quantile(lengths, lengths, _NEARLY_ALL) if len(lengths) else np.nan
+
+
+def are_longer(lengths: Numbers, length: float) -> NDArray[np.bool_]:
+    """Return which rows, by their lengths in seconds, show nothing about windows of `length`."""
+    return np.asarray(lengths > length * _JITTER)
+
+
 def reason_unknown(one: Signal, length: float) -> str:
     """Return why a signal does not show what happens in windows of `length` seconds; "" if it does.
 
@@ -137,7 +169,7 @@ def reason_unknown(one: Signal, length: float) -> str:
     """
     if not len(one.ends):
         return "not in the profile"
-    fine = float(one.lengths[one.lengths <= length * _JITTER].sum())
+    fine = float(one.lengths[~are_longer(one.lengths, length)].sum())
     if fine < one.seconds / 2:
         return f"values are averages over {show_duration(resolution(one))}"
     return ""
@@ -150,22 +182,35 @@ def sliding(one: Signal, length: float) -> Windows:
     windows of which less than four fifths are known.  The value within a row is constant, so the
     mean of a moving window is largest at one of these places.
     """
-    fine = one.lengths <= length * _JITTER
+    fine = ~are_longer(one.lengths, length)
     begins, row_ends, values = one.begins[fine], one.ends[fine], one.values[fine]
     if not len(values):
         empty = np.empty(0)
-        return Windows(length, empty, empty, empty)
+        return Windows(length, empty, empty, empty, empty)
     # Sums over seconds since 1970 would lose their last digits.
     zero = begins[0]
     moving = _Moving(begins - zero, row_ends - zero, values, one.weights[fine], length)
     ending, that_end = moving.means(row_ends - zero)
     beginning, that_begin = moving.means(begins - zero + length)
+    means = np.concatenate((ending, beginning))
     return Windows(
         length,
         ends=np.concatenate((row_ends[that_end], begins[that_begin] + length)),
-        means=np.concatenate((ending, beginning)),
+        means=means,
         shares=np.concatenate(((row_ends - begins)[that_end], np.zeros(len(beginning)))),
+        lengths=np.full(len(means), length),
     )
+
+
+def covering(one: Signal, length: float) -> Windows:
+    """Return the windows of `sliding`, and each longer row as a window itself.
+
+    A longer row counts with its length: it is what is known about that time.
+    """
+    longer = are_longer(one.lengths, length)
+    lengths = one.lengths[longer]
+    rows = Windows(length, one.ends[longer], one.values[longer], lengths, lengths)
+    return sliding(one, length).with_more(rows)
 
 
 class _Moving:
@@ -288,9 +333,11 @@ def minutes_in_all(windows: Windows) -> float:
 
     They are the whole of which `minutes_above` returns a part.
     """
-    rows = windows.shares[windows.shares > 0]
+    counted = windows.shares > 0
+    rows = windows.shares[counted]
     # The first window ends after its own length, of which only its last row has a share.
-    seconds = float(rows.sum() + windows.length - rows[0]) if len(rows) else 0.0
+    first = windows.lengths[counted][:1]
+    seconds = float(rows.sum() + first[0] - rows[0]) if len(rows) else 0.0
     return min(MINUTES_A_DAY, seconds / MINUTE)
 
 

@@ -170,7 +170,8 @@ def _usage(
     unknown: dict[float, str] = {}
     for length in lengths:
         reason = rolling_windows.reason_unknown(rows, length)
-        measured = None if reason else rolling_windows.spread(rolling_windows.sliding(rows, length))
+        made = rolling_windows.covering(rows, length)
+        measured = None if reason else rolling_windows.spread(made)
         if measured is None:
             unknown[length] = reason or "the profile is shorter than that, or has too many gaps"
         else:
@@ -197,17 +198,21 @@ def level_windows(profile: ResourceProfile, resource: Resource) -> Windows:
 
     If the rows of the profile are longer than a minute, the windows are as long as the rows.
     """
-    rows = signal(profile, resource)
-    return rolling_windows.sliding(rows, finest(rows, MINUTE))
+    return finest(signal(profile, resource), MINUTE)
 
 
-def finest(rows: Signal, length: float) -> float:
-    """Return the length of windows that rows of averages can show, in seconds.
+def finest(rows: Signal, length: float) -> Windows:
+    """Return the means over the shortest windows, of at least `length` seconds, that rows show.
 
-    It is `length`, or the median length of the rows if that is longer.
+    They are of `length`, or of the median length of the rows if that is longer.  A row that is
+    longer than this is a window itself.  Where rows are shorter than this, windows of `length`
+    count in no percentile, but the largest mean may be theirs.
     """
     resolution = rolling_windows.resolution(rows)
-    return length if not resolution > length else resolution
+    if not resolution > length:
+        return rolling_windows.covering(rows, length)
+    made = rolling_windows.covering(rows, resolution)
+    return made.with_candidates(rolling_windows.sliding(rows, length))
 
 
 def moment(
@@ -222,12 +227,12 @@ def moment(
     `percentile` is from 0 to 100, where 100 is the largest mean.  If rows are longer than `window`
     seconds, the window is as long as a row.  Returns None if nothing is known.
     """
-    rows = signal(profile, resource)
-    means = rolling_windows.sliding(rows, finest(rows, window)) if len(rows.ends) else None
-    if means is None or not means.shares.any():
+    means = finest(signal(profile, resource), window)
+    if not means.shares.any():
         return None
-    end = float(means.ends[rolling_windows.at_quantile(means, percentile)])
-    return at(profile, end - means.length, end)
+    chosen = rolling_windows.at_quantile(means, percentile)
+    end = float(means.ends[chosen])
+    return at(profile, end - float(means.lengths[chosen]), end)
 
 
 def at(profile: ResourceProfile, begin: float, end: float) -> ProfileWindow:
@@ -361,7 +366,7 @@ def _short(profile: ResourceProfile) -> Iterable[str]:
 
 
 def _coarse(profile: ResourceProfile) -> Iterable[str]:
-    known = [rolling_windows.resolution(signal(profile, one)) for one in RESOURCES]
+    known = [rolling_windows.coarsest(signal(profile, one)) for one in RESOURCES]
     longest = max((seconds for seconds in known if math.isfinite(seconds)), default=0.0)
     if longest > MINUTE * 1.1:
         yield (

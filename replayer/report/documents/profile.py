@@ -232,10 +232,18 @@ def _facts(one: ProfileSummary) -> list[tuple[str, str]]:
     pairs = [
         ("taken", f"{usage.clock(begin)} to {usage.clock(profile.ends[-1])}"),
         ("of", f"{long}, by {_BY[source.kind]}"),
-        ("a value is", f"the average of {show_duration(source.averaged_seconds)}"),
+        ("a value is", f"the average of {_averaged(profile)}"),
         ("machine", ", ".join(word for word in machine if word)),
     ]  # fmt: skip
     return [(label, words) for label, words in pairs if words]
+
+
+def _averaged(profile: ResourceProfile) -> str:
+    """Return how long a row is; a row of a twentieth of the time may be longer."""
+    usual = profile.source.averaged_seconds
+    longest = rolling_windows.quantile(profile.spans, profile.spans, 95.0)
+    more = f" to {show_duration(longest)}" if longest > 1.1 * usual else ""
+    return f"{show_duration(usual)}{more}"
 
 
 def _headline(one: ProfileSummary) -> str:
