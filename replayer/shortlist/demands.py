@@ -75,6 +75,8 @@ class Demands(NamedTuple):
     probes: Mapping[str, float]
     """Metric of a probe -> speed at the sources; {} where the sources differ or it is not known."""
     notes: tuple[str, ...]
+    alone: tuple[tuple[Requirement, ResourceProfile], ...]
+    """Each profile with its requirement."""
 
 
 def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Demands:
@@ -107,6 +109,7 @@ def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Dem
         source_memory=None if None in memories else float(sum(filter(None, memories))),
         probes=speeds[0] if all(one == speeds[0] for one in speeds) else {},
         notes=(*notes, *_notes(alone)),
+        alone=tuple((alone[name], one) for name, one in profiles.items()),
     )
 
 

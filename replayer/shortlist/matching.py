@@ -243,17 +243,20 @@ def _counted(demand: Demand, pair: _Pair) -> Demand:
 
     Other demands, and those for a disk that does not, are returned as they are.
     """
-    size = pair.disk.request_bytes if demand.name == "iops" and pair.disk is not None else None
+    size = _request_bytes(demand, pair)
     if size is None:
         return demand
-    if pair.demands.exact is not None:
-        times = target.requests_counted(pair.demands.exact[1], size)
-        return demand._replace(required=demand.required * times, least=demand.least * times)
-    bytes_ = pair.demands.rows.get("mbps")
-    if bytes_ is None:
-        return demand
-    required, least = (1e6 * rate / size for rate in (bytes_.required, bytes_.least))
-    return demand._replace(required=max(demand.required, required), least=max(demand.least, least))
+    counted = [
+        target.count_requests(need, wanted, profile, size)
+        for wanted, profile in (pair.demands.exact and [pair.demands.exact]) or pair.demands.alone
+        if (need := wanted.need(demand.name)) is not None
+    ]
+    return demand._replace(required=sum(counted), least=max(demand.least, *counted))
+
+
+def _request_bytes(demand: Demand, pair: _Pair) -> int | None:
+    is_counted = demand.name in target.COUNTED and pair.disk is not None
+    return pair.disk.request_bytes if is_counted and pair.disk is not None else None
 
 
 def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Margin:
@@ -274,11 +277,11 @@ def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Ma
         words = f"{needed} of at most {most}; how much of it there is forever, is not in its list"
         return made.model_copy(update={"words": words})
     limit = Limit(
-        resource=demand.name, baseline=base, burst=supply.burst, credits=supply.credits or 0.0
-    )
+        resource=demand.name, baseline=base, burst=supply.burst, credits=supply.credits or 0.0,
+        request_bytes=_request_bytes(demand, pair),
+    )  # fmt: skip
     if supply.credits is not None and exact is not None:
-        size = pair.disk.request_bytes if pair.disk is not None else None
-        verdict = target.judge_limit(limit, *exact, size if demand.name == "iops" else None)
+        verdict = target.judge_limit(limit, *exact)
         return made.model_copy(
             update={"fit": verdict.fit, "multiple": verdict.multiple, "words": verdict.words,
                     "limit": limit}
@@ -326,7 +329,7 @@ def _weighed(one: Margin, pair: _Pair) -> Margin:
     if one.resource not in _ALONE or not _larger(pair) or one.here is None:
         return one
     writes = pair.demands.rows.get(_ALONE[one.resource])
-    if writes is not None and writes.least > one.here:
+    if writes is not None and _counted(writes, pair).least > one.here:
         return one
     words = f"{one.words}; its memory is larger than at the source, which may save reads"
     return one.model_copy(update={"fit": Fit.UNCLEAR, "words": words})

@@ -94,6 +94,8 @@ class Requirement(Noun):
     """The percentile of the windows; 100 is the busiest one."""
     window: float
     """Seconds; not shorter than the interval over which the profile's values are averages."""
+    asked_window: float = MINUTE
+    """Seconds of the windows of all needs, where the profile's values are no longer averages."""
     leading: str
     """The name of the resource whose busiest window the load imitates."""
     begin: float
@@ -182,6 +184,7 @@ def of(
         headroom=headroom,
         percentile=percentile,
         window=moment.end - moment.begin,
+        asked_window=window,
         leading=leader.name,
         begin=moment.begin,
         end=moment.end,

@@ -29,7 +29,7 @@ Of several files, such as one of a disk and one of an instance, each limit appli
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple
@@ -44,10 +44,12 @@ from replayer.analysis.profiles.usage import NAMED
 from replayer.errors import Impossible, nearest
 from replayer.model import Noun
 from replayer.results.profile import ResourceProfile
-from replayer.sizing.requirement import Requirement
+from replayer.sizing.requirement import Need, Requirement
 from replayer.units import Size, show, show_duration
 
 _MINUTE = 60.0
+COUNTED = frozenset({"iops", "read_iops", "write_iops"})
+"""Resources of which a disk may count a large request as several."""
 _TIMES = 1e6
 """The largest multiple that is computed; a larger one is reported as this."""
 _LARGEST = 1e15
@@ -151,6 +153,8 @@ class Limit(Noun):
     burst: float
     credits: float = 0.0
     """Credits of a full bucket, in units of the rate times seconds."""
+    request_bytes: int | None = None
+    """The disk counts a larger request as several; None where each counts as one."""
 
     @property
     def bursts(self) -> bool:
@@ -221,7 +225,8 @@ def limits(target: SizingTarget) -> tuple[Limit, ...]:
     """Return the limits of a target, each with the name and in the unit of a profile's resource."""
     made = []
     if (disk := target.volume) is not None:
-        made.append(_limit("iops", disk.baseline_iops, disk.burst_iops, disk.iops_credits))
+        iops = _limit("iops", disk.baseline_iops, disk.burst_iops, disk.iops_credits)
+        made.append(iops and iops.model_copy(update={"request_bytes": disk.request_size}))
         made.append(_limit("mbps", disk.baseline_mbps, disk.burst_mbps, disk.mbps_credits))
     if (cpu := target.cpu) is not None:
         credits_ = None if cpu.credits is None else cpu.credits * _MINUTE
@@ -255,33 +260,28 @@ def judge(
     times growth and headroom, then spends and earns credits.  Time for which the profile has no
     values neither spends nor earns any.
     """
-    size = target.volume.request_size if target.volume else None
-    judged = (judge_limit(limit, requirement, profile, size) for limit in limits(target))
+    judged = (judge_limit(limit, requirement, profile) for limit in limits(target))
     return tuple(
         one.model_copy(update={"title": f"{one.title} of {of}"}) if of else one for one in judged
     )
 
 
-def judge_limit(
-    limit: Limit,
-    requirement: Requirement,
-    profile: ResourceProfile,
-    request_size: int | None = None,
-) -> Judgement:
+def judge_limit(limit: Limit, requirement: Requirement, profile: ResourceProfile) -> Judgement:
     """Return the verdict on whether one known limit of a target meets a profile's requirement.
 
-    `request_size` is in bytes: a larger request of the disk counts as several.  The bucket of
-    credits is assumed to be full at the begin of the profile.
+    The bucket of credits is assumed to be full at the begin of the profile.
     """
     resource = NAMED[limit.resource]
     name = (
         "server_cpu" if limit.resource == "cpu" and not requirement.need("cpu") else resource.name
     )
     need = requirement.need(name)
-    spent = _spent(profile, name, request_size)
+    size = limit.request_bytes if name in COUNTED else None
+    spent = _spent(profile if size is None else _as_counted(profile, size), name)
     if need is None or not len(spent.demand):
         return _without(limit, f"{resource.title}: not in the profile, so not compared")
-    asked = _Asked(need.required * spent.times, requirement.factor if resource.load else 1.0)
+    required = need.required if size is None else count_requests(need, requirement, profile, size)
+    asked = _Asked(required, requirement.factor if resource.load else 1.0)
     multiple = _multiple(limit, asked, spent)
     fit = Fit.FITS if multiple >= 1 else Fit.DOES_NOT_FIT
     if fit is Fit.FITS and asked.rate > limit.baseline and _short(profile):
@@ -321,8 +321,6 @@ class _Spent:
     demand: Numbers
     seconds: Numbers
     ends: Numbers
-    times: float = 1.0
-    """The highest ratio of counted requests to real ones."""
 
     def runs_out(self, limit: Limit, factor: float) -> float | None:
         """Return when a bucket of credits, full at the begin, is empty; None if it never is.
@@ -337,24 +335,45 @@ class _Spent:
         return float(self.ends[empty[0]]) if empty.size else None
 
 
-def _spent(profile: ResourceProfile, name: str, request_size: int | None) -> _Spent:
+def _spent(profile: ResourceProfile, name: str) -> _Spent:
     rows = usage.signal(profile, NAMED[name])
-    demand, times = rows.values, 1.0
-    if name == "iops" and request_size is not None:
-        bytes_ = usage.signal(profile, NAMED["mbps"])
-        if len(bytes_.ends) == len(rows.ends):
-            counted = np.maximum(demand, bytes_.values * 1e6 / request_size)
-            times = float(counted.max() / demand.max()) if demand.size and demand.max() else 1.0
-            demand = counted
-    return _Spent(demand=demand, seconds=rows.lengths, ends=rows.ends, times=max(1.0, times))
+    return _Spent(demand=rows.values, seconds=rows.lengths, ends=rows.ends)
 
 
-def requests_counted(profile: ResourceProfile, request_size: int) -> float:
-    """Return how many requests a disk counts in the busiest minute for each real one; 1 or more.
+def _as_counted(profile: ResourceProfile, request_bytes: int) -> ResourceProfile:
+    """Return a profile with the disk's reads and writes as a disk counts them.
 
-    The disk counts a request of more than `request_size` bytes as several.
+    The disk counts a request of more than `request_bytes` as several.  Reads and writes are counted
+    apart: small reads are not made fewer by large writes.  In rows without bytes, requests have the
+    mean size of all others of the profile.
     """
-    return _spent(profile, "iops", request_size).times
+    ratios = usage.ratios(profile)
+    columns = dict(profile.columns)
+    for kind, size in (("read", ratios.read_bytes), ("write", ratios.write_bytes)):
+        requests, megabytes = (profile.column(f"{kind}_{unit}") for unit in ("iops", "mbps"))
+        bytes_ = np.where(np.isfinite(megabytes), megabytes * 1e6, requests * (size or 0.0))
+        columns[f"{kind}_iops"] = np.maximum(requests, bytes_ / request_bytes)
+    return replace(profile, columns=columns)
+
+
+def count_requests(
+    need: Need, requirement: Requirement, profile: ResourceProfile, request_bytes: int
+) -> float:
+    """Return how many requests a second a profile requires of a disk, as the disk counts them.
+
+    `need` is the requirement's need of one of COUNTED.  The disk counts a request of more than
+    `request_bytes` as several.  The windows are formed over counted requests.  The share that other
+    programs read is taken to be counted alike.
+    """
+    if not need.measured > 0:
+        return need.required
+    resource = NAMED[need.name]
+    most = usage.moment(
+        _as_counted(profile, request_bytes), resource, percentile=requirement.percentile,
+        window=requirement.asked_window,
+    )  # fmt: skip
+    counted = None if most is None else most.value(resource)
+    return need.required * max(1.0, (counted or 0.0) / need.measured)
 
 
 def _short(profile: ResourceProfile) -> bool:

@@ -17,7 +17,7 @@ from replayer.results.profile import ProfileSource, ResourceProfile
 from replayer.shortlist import catalogue_file, demands, matching, offers, shortlist
 from replayer.shortlist.catalogue_file import COLUMNS
 from replayer.shortlist.demands import DemandOptions, Demands
-from replayer.shortlist.matching import MachineChoice
+from replayer.shortlist.matching import MachineChoice, Margin
 from replayer.shortlist.offers import Catalogue
 from replayer.shortlist.volumes import parse_disk
 from replayer.sizing import candidate
@@ -272,6 +272,39 @@ def test_large_requests_of_a_disk_count_as_several(tmp_path: Path) -> None:
 
     assert [row.fit for row in of_large.margins if row.resource == "iops"] == [NOT]
     assert [row.fit for row in of_small.margins if row.resource == "iops"] == [FITS]
+
+
+def test_requests_of_several_databases_are_counted_apart(tmp_path: Path) -> None:
+    """Of 1,400 and of 1,400 counted requests 1,400 are needed at least and 2,800 at most."""
+    load = {"cpu_cores": 1.0, "memory_bytes": 1.0 * GIB, "read_iops": 1000.0, "write_iops": 100.0}
+    load |= {"read_mbps": 8.192, "write_mbps": 104.8576}
+    one, two = (made(start, 120, **load) for start in (START, START + 12 * 86400.0))
+    rows = [f"m{many},d,64,64G,{many},256k" for many in (1390, 1410, 2790, 2810)]
+    text = "\n".join(["machine,disk,cores,memory,iops,request_size", *rows])
+    found = ranked(tmp_path, f"{text}\n", one, two)
+
+    fits = {title[:5]: _margin(choice, "iops").fit for title, choice in found.items()}
+    assert fits == {"m1390": NOT, "m1410": UNCLEAR, "m2790": UNCLEAR, "m2810": FITS}
+
+
+def _margin(choice: MachineChoice, resource: str) -> Margin:
+    return next(one for one in choice.margins if one.resource == resource)
+
+
+def test_large_writes_count_as_several_where_writes_have_a_limit(tmp_path: Path) -> None:
+    """100 writes of 1 MiB are 400; the prediction's limit keeps how they are counted."""
+    load = made(
+        cpu_cores=1.0, memory_bytes=1.0 * GIB, read_iops=10.0, write_iops=100.0,
+        read_mbps=0.1, write_mbps=104.8576,
+    )  # fmt: skip
+    text = (
+        "machine,disk,cores,memory,iops,burst_iops,iops_credits,write_iops,request_size\n"
+        "m,d,8,32G,300,3000,5400000,300,256k\n"
+    )
+    (choice,) = ranked(tmp_path, text, load).values()
+
+    assert _margin(choice, "write_iops").fit is NOT
+    assert known(_margin(choice, "iops").limit).request_bytes == 256 * 1024
 
 
 @pytest.mark.parametrize(

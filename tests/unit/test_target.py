@@ -1,6 +1,7 @@
 """target: limits that cannot be measured take part in the verdict, credits with arithmetic."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,48 @@ def test_large_requests_count_as_several(tmp_path: Path) -> None:
 
     assert judged(tmp_path, text, one)["iops"].required == pytest.approx(400)
     assert judged(tmp_path, GP2, one)["iops"].required == 100
+
+
+LARGE_REQUESTS = """
+[volume]
+baseline_iops = 1300
+request_size = "256k"
+"""
+
+
+def test_small_reads_and_large_writes_are_counted_apart(tmp_path: Path) -> None:
+    """1,000 reads of 8 KiB are 1,000, and 100 writes of 1 MiB are 400 more."""
+    one = profile(read_iops=1000.0, write_iops=100.0, read_mbps=8.192, write_mbps=104.8576)
+    made = judged(tmp_path, LARGE_REQUESTS, one, growth=1.5)["iops"]
+
+    assert made.required == pytest.approx(1400 * 1.5)
+    assert made.fit is Fit.DOES_NOT_FIT
+
+
+@pytest.mark.parametrize("empty", [0, 1, 700, 1439])
+def test_a_row_without_bytes_changes_nothing(empty: int, tmp_path: Path) -> None:
+    """500 reads of 1 MiB a second are 2,000 whether or not each minute has its bytes."""
+    bytes_ = np.full(1440, 524.288)
+    bytes_[empty] = np.nan
+    one = profile(read_iops=500.0, write_iops=0.0, read_mbps=bytes_, write_mbps=0.0)
+    made = judged(tmp_path, LARGE_REQUESTS, one)["iops"]
+
+    assert made.required == pytest.approx(2000)
+    assert made.fit is Fit.DOES_NOT_FIT
+
+
+def test_windows_are_of_counted_requests(tmp_path: Path) -> None:
+    """Five seconds with many small reads do not make the large ones of the minute any fewer."""
+    reads, megabytes = np.full(600, 400.0), np.full(600, 419.4304)
+    reads[300:305], megabytes[300:305] = 5000.0, 40.96
+    one = profile(600, read_iops=reads, write_iops=0.0, read_mbps=megabytes, write_mbps=0.0)
+    one = replace(one, ends=START + 1.0 + np.arange(600.0), spans=np.ones(600))
+
+    for window in (1.0, 10.0, 60.0):
+        counted = np.maximum(reads, megabytes * 1e6 / 2**18)
+        means = np.convolve(counted, np.ones(int(window)) / window, "valid")
+        made = judged(tmp_path, LARGE_REQUESTS, one, window=window)["iops"]
+        assert made.required == pytest.approx(means.max())
 
 
 def test_every_kind_of_limit_takes_part(tmp_path: Path) -> None:
