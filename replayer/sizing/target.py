@@ -50,6 +50,8 @@ from replayer.units import Size, show, show_duration
 _MINUTE = 60.0
 COUNTED = frozenset({"iops", "read_iops", "write_iops"})
 """Resources of which a disk may count a large request as several."""
+_MOSTLY = 0.95
+"""A profile that covers less than this share of a day, or of its own time, has not seen it all."""
 _TIMES = 1e6
 """The largest multiple that is computed; a larger one is reported as this."""
 _LARGEST = 1e15
@@ -258,7 +260,7 @@ def judge(
 
     The bucket of credits is assumed to be full at the begin of the profile.  The profile's load,
     times growth and headroom, then spends and earns credits.  Time for which the profile has no
-    values neither spends nor earns any.
+    values neither spends nor earns any; the verdict is unclear if that time could change it.
     """
     judged = (judge_limit(limit, requirement, profile) for limit in limits(target))
     return tuple(
@@ -283,9 +285,7 @@ def judge_limit(limit: Limit, requirement: Requirement, profile: ResourceProfile
     required = need.required if size is None else count_requests(need, requirement, profile, size)
     asked = _Asked(required, requirement.factor if resource.load else 1.0)
     multiple = _multiple(limit, asked, spent)
-    fit = Fit.FITS if multiple >= 1 else Fit.DOES_NOT_FIT
-    if fit is Fit.FITS and asked.rate > limit.baseline and _short(profile):
-        fit = Fit.UNCLEAR
+    fit, doubt = _fit(limit, asked, spent, profile, multiple)
     return Judgement(
         resource=limit.resource,
         title=resource.title,
@@ -294,7 +294,7 @@ def judge_limit(limit: Limit, requirement: Requirement, profile: ResourceProfile
         limit=limit,
         fit=fit,
         multiple=multiple,
-        words=_words(limit, resource.unit, asked, spent, fit),
+        words=_words(limit, resource.unit, asked, spent, doubt),
     )
 
 
@@ -322,17 +322,20 @@ class _Spent:
     seconds: Numbers
     ends: Numbers
 
-    def runs_out(self, limit: Limit, factor: float) -> float | None:
+    def runs_out(self, limit: Limit, factor: float, *, are_gaps_idle: bool = False) -> float | None:
         """Return when a bucket of credits, full at the begin, is empty; None if it never is.
 
-        The time is in seconds since 1970.  `factor` multiplies the profile's rates.
+        The time is in seconds since 1970.  `factor` multiplies the profile's rates.  Time without
+        rows earns no credits, unless `are_gaps_idle`.
         """
+        gaps = np.diff(self.ends, prepend=self.ends[0] - self.seconds[0]) - self.seconds
+        earned = limit.baseline * np.maximum(gaps, 0.0) * are_gaps_idle
         change = (limit.baseline - factor * self.demand) * self.seconds
-        level = np.cumsum(change)
+        level = np.cumsum(np.column_stack((earned, change)))
         # Credits that are earned while the bucket is full are lost.
         lost = np.maximum.accumulate(np.maximum(level, 0.0))
         empty = np.flatnonzero(limit.credits + level - lost < -1e-6 * limit.credits)
-        return float(self.ends[empty[0]]) if empty.size else None
+        return float(self.ends[empty[0] // 2]) if empty.size else None
 
 
 def _spent(profile: ResourceProfile, name: str) -> _Spent:
@@ -376,9 +379,28 @@ def count_requests(
     return need.required * max(1.0, (counted or 0.0) / need.measured)
 
 
-def _short(profile: ResourceProfile) -> bool:
-    """Return whether a profile is shorter than a day: a whole day may spend more credits."""
-    return profile.whole_seconds < 0.95 * usage.DAY
+def _fit(
+    limit: Limit, asked: _Asked, spent: _Spent, profile: ResourceProfile, multiple: float
+) -> tuple[Fit, str]:
+    """Return the verdict on a limit, and the reason for a doubt about credits; "" without."""
+    if multiple >= 1:
+        doubt = _unseen(profile, spent) if asked.rate > limit.baseline else ""
+        return Fit.UNCLEAR if doubt else Fit.FITS, doubt
+    lasts = asked.rate <= limit.burst
+    if lasts and spent.runs_out(limit, asked.factor, are_gaps_idle=True) is None:
+        return Fit.UNCLEAR, ", unless it was filled again in time that is not known"
+    return Fit.DOES_NOT_FIT, ""
+
+
+def _unseen(profile: ResourceProfile, spent: _Spent) -> str:
+    """Return why the profile does not prove how many credits a day spends; "" if it does."""
+    whole = profile.whole_seconds
+    if whole < _MOSTLY * usage.DAY:
+        return "shorter than a day, does not spend: a day may"
+    share = float(spent.seconds.sum()) / whole
+    if share < _MOSTLY:
+        return f"of which only {share:.1%} is known, does not spend: the rest may"
+    return ""
 
 
 def _multiple(limit: Limit, asked: _Asked, spent: _Spent) -> float:
@@ -401,11 +423,12 @@ def _multiple(limit: Limit, asked: _Asked, spent: _Spent) -> float:
     return low
 
 
-def _words(limit: Limit, unit: str, asked: _Asked, spent: _Spent, fit: Fit) -> str:
+def _words(limit: Limit, unit: str, asked: _Asked, spent: _Spent, doubt: str) -> str:
     required = asked.rate
     base, need = show(limit.baseline, unit), show(required, unit)
     empty = spent.runs_out(limit, asked.factor) if limit.bursts else None
-    when = "" if empty is None else f"would be empty at {usage.clock(empty)} of the profile"
+    at = "" if empty is None else usage.clock(empty)
+    when = at and f"would be empty at {at} of the profile{doubt}"
     if required <= limit.baseline:
         peaks = f", but at higher peaks a full bucket {when}" if when else ""
         return f"{need} of {base}{peaks}"
@@ -417,6 +440,6 @@ def _words(limit: Limit, unit: str, asked: _Asked, spent: _Spent, fit: Fit) -> s
     held = f"{need} over a base of {base}: a full bucket lasts {lasts} of it"
     if when:
         return f"{held}, and {when}"
-    if fit is Fit.UNCLEAR:
-        return f"{held}, which the profile, shorter than a day, does not spend: a day may"
+    if doubt:
+        return f"{held}, which the profile, {doubt}"
     return f"{held}, which the profile never spends"

@@ -150,6 +150,40 @@ def test_large_requests_count_as_several(tmp_path: Path) -> None:
     assert judged(tmp_path, GP2, one)["iops"].required == 100
 
 
+@pytest.mark.parametrize("lacking", ["rows", "cells"])
+@pytest.mark.parametrize(("known_minutes", "fit"), [(40, Fit.UNCLEAR), (1300, Fit.UNCLEAR),
+                                                   (1400, Fit.FITS)])  # fmt: skip
+def test_a_day_with_gaps_cannot_prove_that_credits_last(
+    known_minutes: int, fit: Fit, lacking: str, tmp_path: Path
+) -> None:
+    """Rows at the begin and at the end of a day show nothing about the time between them."""
+    half = known_minutes // 2
+    is_known = (np.arange(1440) < half) | (np.arange(1440) >= 1440 - half)
+    reads = np.where(np.arange(1440) < 20, 2000.0, 100.0)
+    one = profile(read_iops=np.where(is_known, reads, np.nan), write_iops=0.0)
+    if lacking == "rows":
+        columns = {name: values[is_known] for name, values in one.columns.items()}
+        one = replace(one, ends=one.ends[is_known], spans=one.spans[is_known], columns=columns)
+    made = judged(tmp_path, GP2, one)["iops"]
+
+    assert made.fit is fit
+    assert (f"only {known_minutes / 1440:.1%} is known" in made.words) is (fit is Fit.UNCLEAR)
+
+
+@pytest.mark.parametrize(("gap", "fit"), [(0, Fit.DOES_NOT_FIT), (10, Fit.DOES_NOT_FIT),
+                                          (600, Fit.UNCLEAR)])  # fmt: skip
+def test_a_gap_may_fill_the_bucket_again(gap: int, fit: Fit, tmp_path: Path) -> None:
+    """Twice 25 minutes at 3,000 are too much, unless hours between them were idle."""
+    reads = np.full(1440, 100.0)
+    reads[:50] = 3000.0
+    one = profile(read_iops=reads, write_iops=0.0)
+    late = 60.0 * gap * (np.arange(1440) >= 25)
+    made = judged(tmp_path, GP2, replace(one, ends=one.ends + late))["iops"]
+
+    assert made.fit is fit
+    assert ("not known" in made.words) is (fit is Fit.UNCLEAR)
+
+
 LARGE_REQUESTS = """
 [volume]
 baseline_iops = 1300
