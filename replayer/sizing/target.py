@@ -51,7 +51,7 @@ _MINUTE = 60.0
 COUNTED = frozenset({"iops", "read_iops", "write_iops"})
 """Resources of which a disk may count a large request as several."""
 _MOSTLY = 0.95
-"""A profile that covers less than this share of a day, or of its own time, has not seen it all."""
+"""Less than this share of a day, or of the time from the first row to the last, is too little."""
 _TIMES = 1e6
 """The largest multiple that is computed; a larger one is reported as this."""
 _LARGEST = 1e15
@@ -151,7 +151,8 @@ class Limit(Noun):
 
     resource: str
     """A name of usage.RESOURCES."""
-    baseline: float
+    baseline: float | None
+    """None where it is not known."""
     burst: float
     credits: float = 0.0
     """Credits of a full bucket, in units of the rate times seconds."""
@@ -161,16 +162,21 @@ class Limit(Noun):
     @property
     def bursts(self) -> bool:
         """Return whether a higher rate than the baseline may be used while credits last."""
-        return self.burst > self.baseline
+        return self.burst > self.proven
+
+    @property
+    def proven(self) -> float:
+        """Return the rate that may be used forever: 0 where the baseline is not known."""
+        return self.baseline or 0.0
 
     def lasts(self, rate: float) -> float:
         """Return for how many seconds a full bucket of credits allows `rate`.
 
         It is infinite for rates up to the baseline, and 0 for rates above the burst rate.
         """
-        if rate <= self.baseline:
+        if rate <= self.proven:
             return math.inf
-        return self.credits / (rate - self.baseline) if rate <= self.burst else 0.0
+        return self.credits / (rate - self.proven) if rate <= self.burst else 0.0
 
 
 class Judgement(Noun):
@@ -244,11 +250,10 @@ def limits(target: SizingTarget) -> tuple[Limit, ...]:
 def _limit(
     name: str, baseline: float | None, burst: float | None, credits_: float | None
 ) -> Limit | None:
-    base = burst if baseline is None else baseline
-    if base is None:
+    most = baseline if burst is None else burst
+    if most is None:
         return None
-    most = base if burst is None else burst
-    return Limit(resource=name, baseline=base, burst=most, credits=credits_ or 0.0)
+    return Limit(resource=name, baseline=baseline, burst=most, credits=credits_ or 0.0)
 
 
 def judge(
@@ -284,6 +289,9 @@ def judge_limit(limit: Limit, requirement: Requirement, profile: ResourceProfile
         return _without(limit, f"{resource.title}: not in the profile, so not compared")
     required = need.required if size is None else count_requests(need, requirement, profile, size)
     asked = _Asked(required, requirement.factor if resource.load else 1.0)
+    if limit.baseline is None and 0 < required <= limit.burst:
+        words = f"{show(required, resource.unit)} of at most {show(limit.burst, resource.unit)}; "
+        return _without(limit, f"{words}for how long is not known, without a base rate", required)
     multiple = _multiple(limit, asked, spent)
     fit, doubt = _fit(limit, asked, spent, profile, multiple)
     return Judgement(
@@ -298,10 +306,10 @@ def judge_limit(limit: Limit, requirement: Requirement, profile: ResourceProfile
     )
 
 
-def _without(limit: Limit, words: str) -> Judgement:
+def _without(limit: Limit, words: str, required: float | None = None) -> Judgement:
     resource = NAMED[limit.resource]
     return Judgement(
-        resource=limit.resource, title=resource.title, unit=resource.unit, required=None,
+        resource=limit.resource, title=resource.title, unit=resource.unit, required=required,
         limit=limit, fit=Fit.UNCLEAR, multiple=None, words=words,
     )  # fmt: skip
 
@@ -329,8 +337,8 @@ class _Spent:
         rows earns no credits, unless `are_gaps_idle`.
         """
         gaps = np.diff(self.ends, prepend=self.ends[0] - self.seconds[0]) - self.seconds
-        earned = limit.baseline * np.maximum(gaps, 0.0) * are_gaps_idle
-        change = (limit.baseline - factor * self.demand) * self.seconds
+        earned = limit.proven * np.maximum(gaps, 0.0) * are_gaps_idle
+        change = (limit.proven - factor * self.demand) * self.seconds
         level = np.cumsum(np.column_stack((earned, change)))
         # Credits that are earned while the bucket is full are lost.
         lost = np.maximum.accumulate(np.maximum(level, 0.0))
@@ -384,7 +392,7 @@ def _fit(
 ) -> tuple[Fit, str]:
     """Return the verdict on a limit, and the reason for a doubt about credits; "" without."""
     if multiple >= 1:
-        doubt = _unseen(profile, spent) if asked.rate > limit.baseline else ""
+        doubt = _unseen(profile, spent) if asked.rate > limit.proven else ""
         return Fit.UNCLEAR if doubt else Fit.FITS, doubt
     lasts = asked.rate <= limit.burst
     if lasts and spent.runs_out(limit, asked.factor, are_gaps_idle=True) is None:
@@ -411,7 +419,11 @@ def _multiple(limit: Limit, asked: _Asked, spent: _Spent) -> float:
     if asked.rate <= 0:
         return _TIMES
     most = min(_TIMES, limit.burst / asked.rate)
-    if not limit.bursts or spent.runs_out(limit, asked.factor * most) is None:
+    if (
+        limit.baseline is None
+        or not limit.bursts
+        or spent.runs_out(limit, asked.factor * most) is None
+    ):
         return most
     low, high = 0.0, most
     for _ in range(40):
@@ -425,11 +437,11 @@ def _multiple(limit: Limit, asked: _Asked, spent: _Spent) -> float:
 
 def _words(limit: Limit, unit: str, asked: _Asked, spent: _Spent, doubt: str) -> str:
     required = asked.rate
-    base, need = show(limit.baseline, unit), show(required, unit)
+    base, need = show(limit.proven or limit.burst, unit), show(required, unit)
     empty = spent.runs_out(limit, asked.factor) if limit.bursts else None
     at = "" if empty is None else usage.clock(empty)
     when = at and f"would be empty at {at} of the profile{doubt}"
-    if required <= limit.baseline:
+    if required <= limit.proven:
         peaks = f", but at higher peaks a full bucket {when}" if when else ""
         return f"{need} of {base}{peaks}"
     if not limit.bursts:

@@ -420,6 +420,11 @@ def test_a_limit_of_the_target_decides_beside_the_load(tmp_path: Path) -> None:
     sizing = sizing_of(wanted, planned(wanted, SizingOptions(), MACHINE), judgements=judged)
     # What the profile does not know is told, and decides nothing.
     assert judge(sizing, run_of(sizing, multiple=3.0, low=2.9, high=3.1)).fit is Fit.FITS
+    file.write_text("[volume]\nburst_iops = 3000\n")
+    judged = target.judge(target.load(file), wanted, known)
+    sizing = sizing_of(wanted, planned(wanted, SizingOptions(), MACHINE), judgements=judged)
+    unclear = judge(sizing, run_of(sizing, multiple=3.0, low=2.9, high=3.1))
+    assert (unclear.fit, "base rate" in " ".join(unclear.reasons)) == (Fit.UNCLEAR, True)
 
 
 def test_what_would_fit_without_headroom_says_so(wanted: Requirement) -> None:

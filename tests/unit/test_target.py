@@ -124,7 +124,7 @@ def test_the_bucket_is_that_of_a_loop_over_the_minutes(tmp_path: Path) -> None:
         one = profile(300, read_iops=demand, write_iops=0.0)
         made = judged(tmp_path, text, one)["iops"]
         limit = made.limit
-        empty = by_the_minute(demand, limit.baseline, limit.credits)
+        empty = by_the_minute(demand, known(limit.baseline), limit.credits)
         assert (made.fit is Fit.DOES_NOT_FIT) is empty
         both.add(empty)
     assert both == {True, False}
@@ -279,6 +279,27 @@ def test_a_target_that_is_wrong_is_refused_in_a_sentence(
     with pytest.raises(Impossible, match=words) as refused:
         loaded(tmp_path, text)
     assert "target.toml" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [("[volume]\nburst_iops = 3000\n", "read_iops"), ("[volume]\nburst_mbps = 3000\n", "read_mbps"),
+     ("[network]\nburst_mbps = 3000\n", "net_in_mbps")],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("rate", "fit"), [(2000.0, Fit.UNCLEAR), (3001.0, Fit.DOES_NOT_FIT), (0.0, Fit.FITS)]
+)
+def test_a_burst_without_a_base_rate_proves_no_fit(
+    text: str, column: str, rate: float, fit: Fit, tmp_path: Path
+) -> None:
+    """For how long a rate below the burst is given is not known; one above it never is."""
+    columns: dict[str, Any] = {column.replace("read", "write"): 0.0, column: rate, "commits": 1.0}
+    one = profile(**columns)
+    (made,) = (each for each in judged(tmp_path, text, one).values() if "not in" not in each.words)
+
+    assert made.fit is fit
+    assert made.required == rate
+    assert ("base rate" in made.words) is (fit is Fit.UNCLEAR)
 
 
 def test_a_target_that_says_nothing_limits_nothing(tmp_path: Path) -> None:
