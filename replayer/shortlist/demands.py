@@ -1,9 +1,10 @@
 """The needs of one machine that runs the databases of several profiles together.
 
 Needs are added up minute by minute if the profiles share most of their time.  If they were made on
-different days, and each covers a day or more, they are added up by the time of day.  Otherwise
-only bounds are known: a need is at least the largest of the profiles' busiest minutes, and at most
-the sum of these minutes.
+different days, and each covers a day or more, they are added up by the time of day.  In time that
+one profile lacks, it is taken to need its most, as an upper bound.  Otherwise only bounds are
+known: a need is at least the largest of the profiles' busiest minutes, and at most the sum of these
+minutes.  This is so, too, if the profiles' values are averages over different times.
 """
 
 import math
@@ -20,11 +21,17 @@ from replayer.errors import Impossible
 from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
 from replayer.sizing import requirement
 from replayer.sizing.requirement import Need, Requirement
+from replayer.units import show_duration
 
 _TOGETHER = 0.95
 """Share of the longest profile's time that all profiles must cover to be added up by time."""
 _SAME_DAYS = 0.5
 """Share of its time from which on a profile is of the same days as another, and not moved."""
+_ALIKE = 1.1
+"""Rows of two profiles may differ in length by this factor to be added up, if they are longer than
+the windows: within a long row, nothing is known of the time of another's short one."""
+_ROUNDED = 1e-6
+"""Share by which bounds may differ and still be the same: rounding errors of sums."""
 _CPU = ("server_cpu", "cpu")
 _COMPARED = (
     *("cpu", "memory", "iops", "read_iops", "write_iops", "mbps", "read_mbps", "write_mbps"),
@@ -33,6 +40,10 @@ _COMPARED = (
 """Resources that catalogues have, in the order in which they are shown."""
 ESSENTIAL = ("cpu", "memory", "iops")
 """Resources without which no machine can be proven to fit."""
+
+
+Load = tuple[Requirement, ResourceProfile]
+"""A requirement, and the profile that it is made of."""
 
 
 class DemandOptions(NamedTuple):
@@ -65,9 +76,12 @@ class Demands(NamedTuple):
     """The needs of databases that share one machine; `rows` is name of a resource -> demand."""
 
     rows: Mapping[str, Demand]
-    exact: tuple[Requirement, ResourceProfile] | None
-    """The requirement of all profiles together, and the sum of the profiles as one profile; None
-    where only bounds are known."""
+    known: Load | None
+    """The requirement of all profiles together in the time that all of them have, and the sum of
+    the profiles as one profile; None where that is too little time."""
+    exact: Load | None
+    """The same with the time that only some of the profiles have, in which the others are taken to
+    need their most.  None where only bounds are known."""
     missing: tuple[str, ...]
     """Titles of resources that are not in each of the profiles."""
     source_memory: float | None
@@ -86,25 +100,24 @@ def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Dem
     cover any whole window.
     """
     alone = {name: _required(one, asked) for name, one in profiles.items()}
-    together, notes = _together(profiles)
-    exact = None
-    if together is not None:
-        try:
-            exact = (_required(together, asked), together)
-        except Impossible:
-            # Each is known alone: only what they share is too short, or without load.
-            if len(profiles) == 1:
-                raise
-            notes = [*notes, _LITTLE]
-    whole = exact is not None and _covers(exact[1], profiles)
-    rows = dict(_rows(list(alone.values()), exact[0] if exact else None, whole=whole))
-    if exact is not None and not whole:
-        notes = [*notes, _BOUNDS]
-    memories = [one.source.memory_bytes for one in profiles.values()]
-    speeds = [one.source.probes for one in profiles.values()]
+    known = list(profiles.values())
+    bounds: _Bounds | None
+    notes: list[str]
+    if len(known) == 1:
+        both = (next(iter(alone.values())), known[0])
+        bounds, notes = _Bounds(both, both), []
+    else:
+        bounds, notes = _together(known, asked)
+    rows = dict(_rows(list(alone.values()), bounds))
+    is_bounded = any(one.least < one.required for one in rows.values())
+    if bounds is not None and bounds.high is not None and is_bounded:
+        notes = [*notes, _GAPS]
+    memories = [one.source.memory_bytes for one in known]
+    speeds = [one.source.probes for one in known]
     return Demands(
         rows=rows,
-        exact=exact if whole else None,
+        known=None if bounds is None else bounds.low,
+        exact=None if bounds is None else bounds.high,
         missing=tuple(_title(name) for name in _COMPARED if name not in rows),
         source_memory=None if None in memories else float(sum(filter(None, memories))),
         probes=speeds[0] if all(one == speeds[0] for one in speeds) else {},
@@ -113,9 +126,23 @@ def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Dem
     )
 
 
+class _Bounds(NamedTuple):
+    """All databases together, as a sum of their profiles."""
+
+    low: Load
+    """In the time that all profiles have."""
+    high: Load | None
+    """In the time that any profile has: where one has no values, it is taken to need its most.
+    None if nothing is known of most of the time."""
+
+
 _BOUNDS = (
     "the profiles share only a part of their time: a need is at least what they needed together in "
     "it, and at most the sum of their busiest minutes"
+)
+_GAPS = (
+    "in some time a profile has no values, and is taken to need its most then: where two amounts "
+    "are given, the need is between them"
 )
 
 
@@ -145,9 +172,7 @@ def _need(wanted: Requirement, name: str) -> Need | None:
     return wanted.need(name)
 
 
-def _rows(
-    alone: Sequence[Requirement], together: Requirement | None, *, whole: bool
-) -> Iterator[tuple[str, Demand]]:
+def _rows(alone: Sequence[Requirement], bounds: _Bounds | None) -> Iterator[tuple[str, Demand]]:
     for name in _COMPARED:
         if name == "database":
             sizes = [one.database_bytes for one in alone]
@@ -158,23 +183,32 @@ def _rows(
             continue
         parts = [_need(one, name) for one in alone]
         needs = [part for part in parts if part is not None]
-        if len(needs) < len(parts) or not any(need.required > 0 for need in needs):
-            continue
-        shared = None if together is None else _need(together, name)
-        if shared is not None and whole:
-            yield name, _exact(name, shared)
-            continue
-        most = sum(need.required for need in needs)
-        least = max(need.required for need in needs)
-        if shared is not None:
-            least = min(most, max(least, shared.required))
-        words = " + ".join(need.arithmetic for need in needs)
-        yield name, Demand(name, _title(name), needs[0].unit, most, least, f"at most {words}")
+        if len(needs) == len(parts) and any(need.required > 0 for need in needs):
+            yield name, _demand(name, needs, bounds)
 
 
-def _exact(name: str, need: Need) -> Demand:
-    title = need.title if name == "cpu" else _title(name)
-    return Demand(name, title, need.unit, need.required, need.required, need.arithmetic)
+def _demand(name: str, needs: Sequence[Need], bounds: _Bounds | None) -> Demand:
+    """Return the demand for a resource, from each profile's need and those of all together.
+
+    It is not less than the need of any one of them.
+    """
+    low, high = (
+        None if of is None else _need(of[0], name)
+        for of in ((bounds.low, bounds.high) if bounds else (None, None))
+    )
+    most = sum(need.required for need in needs)
+    least = max((*needs, low) if low else needs, key=lambda need: need.required)
+    words = f"at most {' + '.join(need.arithmetic for need in needs)}"
+    if high is not None:
+        if high.required < most:
+            words = f"at most {high.arithmetic}"
+        most = max(least.required, min(most, high.required))
+    at_least = min(most, least.required)
+    if most <= at_least * (1 + _ROUNDED):
+        at_least, words = most, least.arithmetic
+    titles = {need.title for need in needs}
+    title = _title(name) if name != "cpu" else titles.pop() if len(titles) == 1 else "CPU"
+    return Demand(name, title, needs[0].unit, most, at_least, words)
 
 
 def _notes(alone: Mapping[str, Requirement]) -> Iterator[str]:
@@ -190,30 +224,46 @@ def _notes(alone: Mapping[str, Requirement]) -> Iterator[str]:
 
 
 def _together(
-    profiles: Mapping[str, ResourceProfile],
-) -> tuple[ResourceProfile | None, list[str]]:
-    """Return the sum of the profiles over the time that all of them cover, and sentences on it.
+    known: Sequence[ResourceProfile], asked: DemandOptions
+) -> tuple[_Bounds | None, list[str]]:
+    """Return the requirements of several profiles together, and sentences on them.
 
-    The sum is None if that time is too short.
+    There are none if the profiles share too little time.
     """
-    known = list(profiles.values())
-    if len(known) == 1:
-        return known[0], []
     shifts = _shifts(known)
     moved = [replace(one, ends=one.ends + by) for one, by in zip(known, shifts, strict=True)]
-    begin = max(_begin(one) for one in moved)
-    end = min(float(one.ends[-1]) for one in moved)
-    step = max(1.0, *(one.source.averaged_seconds for one in moved))
-    if end - begin < max(MINUTE, step):
+    shared = min(float(one.ends[-1]) for one in moved) - max(_begin(one) for one in moved)
+    lengths = [rolling_windows.quantile(one.spans, one.spans, 95.0) for one in moved]
+    window = max(asked.window, *lengths)
+    if shared < max(MINUTE, *lengths):
         return None, [_APART]
+    differ = window > _ALIKE * max(asked.window, min(lengths))
+    low, high = _sums(moved, window)
+    asked = asked._replace(window=min(window, DAY))
+    way = _way(shifts)
+    try:
+        least = (_required(low, asked), low)
+        bounds = _Bounds(least, least if high is low else (_required(high, asked), high))
+    except Impossible:
+        # Each is known alone: only what they share is too short, or without load.
+        return None, [way, _LITTLE]
+    if differ:
+        averages = f"averages over {show_duration(min(lengths))} and {show_duration(max(lengths))}"
+        return bounds._replace(high=None), [f"the profiles have {averages}: {_BETWEEN}"]
+    if shared < _TOGETHER * max(one.whole_seconds for one in known):
+        return bounds._replace(high=None), [way, _BOUNDS]
+    return bounds, [way]
+
+
+def _way(shifts: Sequence[float]) -> str:
+    """Return a sentence on how the profiles are added up; `shifts` are in seconds."""
     days = [round(by / DAY) for by in shifts if by]
-    words = "needs of the databases are added up minute by minute, at the times of the profiles"
-    if days:
-        words = (
-            f"the profiles were made on different days: they are laid over each other by the time "
-            f"of day, {len(days)} of them moved by {', '.join(f'{day:+d}' for day in days)} days"
-        )
-    return _sum(moved, begin, end, step), [words]
+    if not days:
+        return "needs of the databases are added up minute by minute, at the times of the profiles"
+    return (
+        f"the profiles were made on different days: they are laid over each other by the time of "
+        f"day, {len(days)} of them moved by {', '.join(f'{day:+d}' for day in days)} days"
+    )
 
 
 def _begin(one: ResourceProfile) -> float:
@@ -242,59 +292,87 @@ def _of_same_days(one: ResourceProfile, two: ResourceProfile) -> bool:
     return bool(shared >= _SAME_DAYS * longest)
 
 
-def _sum(
-    known: Sequence[ResourceProfile], begin: float, end: float, step: float
-) -> ResourceProfile:
-    """Return one profile with the sums of the columns that all of the profiles have.
+def _sums(
+    known: Sequence[ResourceProfile], window: float
+) -> tuple[ResourceProfile, ResourceProfile]:
+    """Return the sums of the columns that all profiles have: the least and the most that they are.
 
-    It has a row for each `step` seconds from `begin` to `end`, in seconds since 1970.
+    Rows begin and end where those of any profile do, to the second.  In the first sum, a column is
+    known where all profiles know it.  In the second, it is known where any of them does; the others
+    have there the largest mean of their windows of `window` seconds.
     """
-    edges = begin + step * np.arange(math.floor((end - begin) / step + 1e-9) + 1, dtype=np.float64)
-    parts = [_columns(one, edges) for one in known]
+    sides = [side for one in known for side in (one.ends, one.ends - one.spans)]
+    edges: rolling_windows.Numbers = np.unique(np.rint(np.concatenate(sides)))
+    has_own = any(requirement.has_own_cpu(one) for one in known)
+    parts = [
+        _columns(one, edges, window, "server_cpu_cores" if has_own else "cpu_cores")
+        for one in known
+    ]
     names = [name for name in parts[0] if all(name in part for part in parts)]
+    low, high, has_gaps = {}, {}, False
+    for name in names:
+        means = np.array([part[name].means for part in parts])
+        most = np.array([[part[name].most] for part in parts])
+        unknown = np.isnan(means)
+        has_gaps |= bool(unknown.any())
+        low[name] = means.sum(axis=0)
+        high[name] = np.where(
+            unknown.all(axis=0), np.nan, np.where(unknown, most, means).sum(axis=0)
+        )
     sets = [one.working_set for one in known]
     sizes = [one.bytes for one in sets if one is not None and one.bytes is not None]
     cores, memory = ([getattr(one.source, key) for one in known] for key in _MACHINE)
-    return ResourceProfile(
+    made = ResourceProfile(
         ProfileSource(
             kind="csv",
             place=f"{len(known)} databases together",
-            averaged_seconds=step,
+            averaged_seconds=window,
             cores=None if None in cores else sum(cores),
             memory_bytes=None if None in memory else sum(memory),
         ),
         ends=edges[1:],
-        spans=np.full(len(edges) - 1, step),
-        columns={name: np.sum([part[name] for part in parts], axis=0) for name in names},
+        spans=np.diff(edges),
         working_set=WorkingSet(bytes=sum(sizes), method="the sum of the databases'")
         if len(sizes) == len(known)
         else None,
     )
+    least = replace(made, columns=low)
+    return least, replace(made, columns=high) if has_gaps else least
 
 
 _MACHINE = ("cores", "memory_bytes")
+_CPU_COLUMNS = ("server_cpu_cores", "cpu_cores")
+
+
+class _Column(NamedTuple):
+    """A column of a profile, laid over other rows."""
+
+    means: rolling_windows.Numbers
+    most: float
+    """The largest mean of its windows; NaN where all means are known."""
+
+
+def _most(rows: rolling_windows.Signal, window: float) -> float:
+    means = rolling_windows.covering(rows, window).means
+    return float(means.max() if len(means) else rows.values.max())
 
 
 def _columns(
-    one: ResourceProfile, edges: rolling_windows.Numbers
-) -> dict[str, rolling_windows.Numbers]:
+    one: ResourceProfile, edges: rolling_windows.Numbers, window: float, cpu: str
+) -> dict[str, _Column]:
     """Return column -> the means of a profile's column between each two neighbouring `edges`.
 
-    There is one column of CPU, `server_cpu_cores`.  If the profile does not have it, it gets the
-    values of the host's CPU.
+    A mean is not known if less than four fifths of its time are.  There is one column of CPU,
+    named `cpu`: that of the server if it is known as long as that of the host, or that of the host.
     """
+    own_cpu = "server_cpu_cores" if requirement.has_own_cpu(one) else "cpu_cores"
     made = {}
     for name, values in one.columns.items():
         rows = rolling_windows.signal(one.ends, one.spans, values)
-        if len(rows.ends):
-            made[name] = rolling_windows.grid(rows, edges)[0]
-    if "server_cpu_cores" not in made and "cpu_cores" in made:
-        made["server_cpu_cores"] = made["cpu_cores"]
-    made.pop("cpu_cores", None)
+        if not len(rows.ends) or (name in _CPU_COLUMNS and name != own_cpu):
+            continue
+        known = rolling_windows.known_shares(rows, edges) >= rolling_windows.ENOUGH
+        means = np.where(known, rolling_windows.grid(rows, edges)[0], np.nan)
+        most = math.nan if known.all() else _most(rows, window)
+        made[cpu if name == own_cpu else name] = _Column(means, most)
     return made
-
-
-def _covers(one: ResourceProfile, profiles: Mapping[str, ResourceProfile]) -> bool:
-    """Return whether `one`, the sum of the profiles, covers nearly as much time as the longest."""
-    longest = max(each.whole_seconds for each in profiles.values())
-    return one.whole_seconds >= _TOGETHER * longest

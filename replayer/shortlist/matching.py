@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from replayer.load.cpu_burn import CPU_METRIC, MEMORY_METRIC
 from replayer.model import Noun
-from replayer.shortlist.demands import ESSENTIAL, Demand, Demands
+from replayer.shortlist.demands import ESSENTIAL, Demand, Demands, Load
 from replayer.shortlist.offers import Catalogue, DiskOffer, MachineOffer, Supply
 from replayer.sizing import target
 from replayer.sizing.target import Fit, Limit
@@ -251,7 +251,20 @@ def _counted(demand: Demand, pair: _Pair) -> Demand:
         for wanted, profile in (pair.demands.exact and [pair.demands.exact]) or pair.demands.alone
         if (need := wanted.need(demand.name)) is not None
     ]
-    return demand._replace(required=sum(counted), least=max(demand.least, *counted))
+    required = max(demand.least, sum(counted))
+    if pair.demands.exact is not None and demand.least >= demand.required:
+        return demand._replace(required=required, least=required)
+    return demand._replace(required=required, least=_least_counted(demand, size, pair.demands))
+
+
+def _least_counted(demand: Demand, size: int, demands: Demands) -> float:
+    """Return the largest number of counted requests that any database needs alone."""
+    alone = (
+        target.count_requests(need, wanted, profile, size)
+        for wanted, profile in demands.alone
+        if (need := wanted.need(demand.name)) is not None
+    )
+    return max(demand.least, *alone)
 
 
 def _request_bytes(demand: Demand, pair: _Pair) -> int | None:
@@ -281,7 +294,7 @@ def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Ma
         request_bytes=_request_bytes(demand, pair),
     )  # fmt: skip
     if supply.credits is not None and exact is not None:
-        verdict = target.judge_limit(limit, *exact)
+        verdict = _by_credits(limit, pair.demands, exact)
         return made.model_copy(
             update={"fit": verdict.fit, "multiple": verdict.multiple, "words": verdict.words,
                     "limit": limit}
@@ -295,6 +308,18 @@ def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Ma
     return made.model_copy(
         update={"fit": Fit.UNCLEAR, "multiple": base / demand.required, "words": words}
     )
+
+
+def _by_credits(limit: Limit, demands: Demands, most: Load) -> target.Judgement:
+    """Return the verdict on a limit: unclear if only the upper bound `most` does not fit."""
+    verdict = target.judge_limit(limit, *most)
+    least = demands.known
+    if verdict.fit is not Fit.DOES_NOT_FIT or least is None or least is most:
+        return verdict
+    if target.judge_limit(limit, *least).fit is Fit.DOES_NOT_FIT:
+        return verdict
+    words = f"{verdict.words}, if a profile without values needs its most then"
+    return verdict.model_copy(update={"fit": Fit.UNCLEAR, "words": words})
 
 
 def _of_cores(one: Margin, pair: _Pair) -> Margin:

@@ -275,7 +275,7 @@ class _Scale(NamedTuple):
 def _needs(
     profile: ResourceProfile, moment: ProfileWindow, scale: _Scale, percentile: float, window: float
 ) -> Iterable[Need]:
-    own = _has_own_cpu(profile)
+    own = has_own_cpu(profile)
     for name in _NEEDED:
         if name == ("cpu" if own else "server_cpu"):
             continue
@@ -301,7 +301,7 @@ def _needs(
         )
 
 
-def _has_own_cpu(profile: ResourceProfile) -> bool:
+def has_own_cpu(profile: ResourceProfile) -> bool:
     """Return whether the CPU of the server alone is known for about as long as that of the host."""
     own = profile.coverage("server_cpu_cores")
     return own > 0 and own >= _ENOUGH * profile.coverage("cpu_cores")

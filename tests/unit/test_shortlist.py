@@ -209,6 +209,83 @@ def test_a_peak_that_profiles_share_is_not_laid_a_day_apart(days: int, apart: in
     assert gathered(one, two).rows["cpu"].least == pytest.approx(20)
 
 
+def resampled(one: ResourceProfile, minutes: int, late: float = 0.0) -> ResourceProfile:
+    """Return a profile with the means over longer rows, moved by some seconds."""
+    columns = {name: values.reshape(-1, minutes).mean(1) for name, values in one.columns.items()}
+    spans = one.spans.reshape(-1, minutes).sum(1)
+    return replace(one, ends=one.ends[minutes - 1 :: minutes] + late, spans=spans, columns=columns)
+
+
+def without(one: ResourceProfile, first: int, last: int) -> ResourceProfile:
+    """Return a profile without the rows from the first to the one before the last."""
+    kept = np.r_[0:first, last : one.ends.size]
+    columns = {name: values[kept] for name, values in one.columns.items()}
+    return replace(one, ends=one.ends[kept], spans=one.spans[kept], columns=columns)
+
+
+def test_a_database_more_never_lowers_a_need() -> None:
+    """For rows of any length, at any offset, with gaps: from the larger need to the sum of both."""
+    draw = np.random.default_rng(5)
+    for _ in range(30):
+        pair = []
+        for _ in range(2):
+            load: dict[str, Any] = {"cpu_cores": draw.gamma(0.3, 10.0, 1440)}
+            load["read_iops"] = draw.gamma(0.3, 100.0, 1440)
+            one = made(**load, write_iops=1.0, memory_bytes=1.0 * GIB, commits=1.0)
+            one = resampled(one, int(draw.choice([1, 1, 2, 10])), float(draw.choice([0, 0, 30])))
+            first = int(draw.integers(1, one.ends.size))
+            pair.append(without(one, first, first + int(draw.choice([0, 0, 1, 40]))))
+        both, alone = gathered(*pair), [gathered(one).rows for one in pair]
+        for name in ("cpu", "iops", "memory"):
+            parts = [rows[name].required for rows in alone]
+            row = both.rows[name]
+            assert max(parts) <= row.least * (1 + 1e-9), name
+            assert row.least <= row.required <= sum(parts) * (1 + 1e-6), name
+
+
+def test_rows_of_other_lengths_give_bounds(tmp_path: Path) -> None:
+    """A minute of each hour at 3.6 cores is needed, though no mean of ten minutes shows it."""
+    load: dict[str, Any] = {"memory_bytes": 1.0 * GIB, "read_iops": 1.0, "write_iops": 0.0}
+    hourly = made(cpu_cores=np.where(np.arange(1440) % 60 == 30, 3.6, 0.1), **load)
+    idle = resampled(made(cpu_cores=0.1, **load), 10)
+    both = gathered(hourly, idle)
+
+    assert (both.rows["cpu"].least, both.rows["cpu"].required) == pytest.approx((3.6, 3.7))
+    assert both.exact is None
+    assert any("averages over 60.0 s and 10 min" in note for note in both.notes)
+    text = "machine,cores,memory,iops,disk_size\nsmall,1,64G,1000,500G\n"
+    assert ranked(tmp_path, text, hourly, idle)["small"].fit is NOT
+
+
+def test_a_peak_in_the_gap_of_another_database_counts() -> None:
+    """Half an hour at 3.6 cores, while the other has no rows: with the other's most at most."""
+    load: dict[str, Any] = {"memory_bytes": 1.0 * GIB, "read_iops": 1.0, "write_iops": 0.0}
+    peak = made(cpu_cores=busy(3.6, 0.1, minutes=30), **load)
+    other_one = made(cpu_cores=busy(0.5, 0.1, minutes=5, at=0), **load)
+    whole, lacking = gathered(peak, other_one), gathered(peak, without(other_one, 590, 640))
+
+    assert (whole.rows["cpu"].least, whole.rows["cpu"].required) == pytest.approx((3.7, 3.7))
+    assert (lacking.rows["cpu"].least, lacking.rows["cpu"].required) == pytest.approx((3.6, 4.1))
+    assert any("has no values" in note for note in lacking.notes)
+    assert not any("has no values" in note for note in whole.notes)
+    assert lacking.rows["cpu"].title == gathered(peak).rows["cpu"].title == "CPU of the host"
+
+
+def test_a_gap_alone_does_not_empty_a_bucket(tmp_path: Path) -> None:
+    """Four hours at the most would, and they are not known: it is unclear."""
+    load: dict[str, Any] = {"cpu_cores": 0.1, "memory_bytes": 1.0 * GIB, "write_iops": 0.0}
+    one = made(read_iops=100.0, **load)
+    other_one = without(made(read_iops=busy(1500, 100), **load), 700, 940)
+    text = (
+        "machine,cores,memory,iops,burst_iops,iops_credits,disk_size\n"
+        "m,8,64G,300,3000,5400000,500G\n"
+    )
+    (choice,) = ranked(tmp_path, text, one, other_one).values()
+
+    assert _margin(choice, "iops").fit is UNCLEAR
+    assert "without values" in _margin(choice, "iops").words
+
+
 def _steady(days: int, peak: int) -> NDArray[np.float64]:
     values = np.ones(days * 1440)
     values[peak : peak + 30] = 10

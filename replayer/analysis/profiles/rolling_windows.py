@@ -371,6 +371,18 @@ def mean_between(one: Signal, begin: float, end: float) -> float | None:
     return float((one.values[inside] * weights).sum() / weights.sum())
 
 
+def known_shares(one: Signal, edges: Numbers) -> Numbers:
+    """Return the known share, 0 to 1, of each interval between two neighbouring edges.
+
+    `edges` are increasing times in seconds.
+    """
+    if not len(one.ends):
+        return np.zeros(len(edges) - 1)
+    begins, ends, at = one.begins - edges[0], one.ends - edges[0], edges - edges[0]
+    known = _Integral(begins, ends, np.ones_like(ends)).between(at[:-1], at[1:])
+    return np.asarray(known / np.diff(at), dtype=np.float64)
+
+
 def grid(one: Signal, edges: Numbers) -> tuple[Numbers, Numbers]:
     """Return a signal's (means, largest values) in each interval between two neighbouring edges.
 
