@@ -2,9 +2,9 @@
 
 A row of a CSV has a machine, a disk, or a machine with one of the disks that it may have.  A row
 with a disk and no machine is a disk that every machine may have.  Columns may stand in any order,
-and an empty cell is not known, or is known from an earlier row or catalogue.  `;` and decimal
-commas are fine, but a file whose 1,234 may be thousands is refused.  Lines that begin with # are
-remarks.
+and an empty cell is known from another row or an earlier catalogue, or else not known.  `;` and
+decimal commas are fine, but a file whose 1,234 may be thousands is refused.  Lines that begin with
+# are remarks.
 """
 
 import csv
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from replayer import assets, units
 from replayer.errors import Impossible, NotFound, nearest
-from replayer.shortlist import cloud_lists
+from replayer.shortlist import cloud_lists, offers
 from replayer.shortlist.offers import HOURS_A_MONTH, Catalogue, DiskOffer, MachineOffer, Supply
 
 _MOST_BYTES = 64 << 20
@@ -162,18 +162,19 @@ def _of_rows(name: str, text: str, earlier: Catalogue) -> Catalogue:
         if not machine and not disk:
             raise Impossible(f"{row.where}: it has neither a machine nor a disk")
         currencies |= {row.texts.get("currency", "")} - {""}
-        offers = (
+        named = (
             *(known_disks.get(disk), disks.get(disk)),
             *(known_machines.get(machine), machines.get(machine)),
         )
-        before = {key: one for offer in offers for key, one in _known(offer, disk).items()}
+        before = {key: one for offer in named for key, one in _known(offer, disk).items()}
         supplies = dict(_supplies(row, before))
         made = _disk(disk, row, supplies) if disk else None
         if machine:
-            known = {k: v for k, v in supplies.items() if not disk or k in _OF_THE_MACHINE}
-            machines[machine] = _with(machines.get(machine), machine, row, known, made)
+            machines[machine] = offers.join_machine(
+                machines.get(machine), _machine(machine, row, supplies, made)
+            )
         elif made is not None:
-            disks[disk] = made
+            disks[disk] = offers.join_disk(disks.get(disk), made)
     if len(currencies) > 1:
         raise Impossible(f"{name}: prices are in {' and in '.join(sorted(currencies))}")
     return Catalogue(
@@ -185,41 +186,40 @@ def _of_rows(name: str, text: str, earlier: Catalogue) -> Catalogue:
 
 
 def _disk(name: str, row: _Row, supplies: Mapping[str, Supply]) -> DiskOffer:
-    size = row.numbers.get("request_size")
-    included = "machine" in row.texts and {"price_month", "price_hour"} & row.numbers.keys()
+    price = row.numbers.get("disk_price_month")
     return DiskOffer(
         name=name,
         supplies={key: one for key, one in supplies.items() if key not in _OF_THE_MACHINE},
-        request_bytes=None if size is None else round(size),
-        price_month=row.numbers.get("disk_price_month", 0.0 if included else None),
+        request_bytes=_request_bytes(row),
+        price_month=price,
+        with_machine_month=_machine_price(row) if price is None else None,
+        currency=row.texts.get("currency", ""),
     )
 
 
-def _with(
-    before: MachineOffer | None,
-    name: str,
-    row: _Row,
-    supplies: Mapping[str, Supply],
-    disk: DiskOffer | None,
+def _machine(
+    name: str, row: _Row, supplies: Mapping[str, Supply], disk: DiskOffer | None
 ) -> MachineOffer:
-    """Return the machine `before`, with the supplies, disk and price of one more row added.
-
-    If `before` is None, a new machine `name` is returned.
-    """
-    price = row.numbers.get("price_month")
-    if price is None and "price_hour" in row.numbers:
-        price = row.numbers["price_hour"] * HOURS_A_MONTH
-    earlier = before or MachineOffer(name=name)
-    own = earlier.price_month
-    if disk is not None and disk.price_month == 0 and price is not None and own is not None:
-        # The row's price includes its disk; with the disks of other rows the price stays as it was.
-        disk, price = disk.model_copy(update={"price_month": price - own}), None
+    """Return the machine of one row, with the `disk` of that row if it has one."""
+    both = disk is not None and disk.with_machine_month is not None
     return MachineOffer(
         name=name,
-        supplies={**earlier.supplies, **supplies},
-        disks=(*earlier.disks, *(() if disk is None else (disk,))),
-        price_month=earlier.price_month if price is None else price,
+        supplies={k: v for k, v in supplies.items() if disk is None or k in _OF_THE_MACHINE},
+        disks=() if disk is None else (disk,),
+        request_bytes=_request_bytes(row) if disk is None else None,
+        price_month=None if both else _machine_price(row),
+        currency=row.texts.get("currency", ""),
     )
+
+
+def _request_bytes(row: _Row) -> int | None:
+    size = row.numbers.get("request_size")
+    return None if size is None else round(size)
+
+
+def _machine_price(row: _Row) -> float | None:
+    hour = row.numbers.get("price_hour")
+    return row.numbers.get("price_month", None if hour is None else hour * HOURS_A_MONTH)
 
 
 def _known(before: MachineOffer | DiskOffer | None, disk: str) -> Mapping[str, Supply]:
@@ -333,6 +333,8 @@ def _row(
         if column not in _TEXTS
     }
     texts = {column: text for column, text in filled.items() if column in _TEXTS}
+    if "currency" in texts:
+        texts["currency"] = texts["currency"].upper()
     return _Row(where, texts, numbers)
 
 

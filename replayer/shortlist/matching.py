@@ -98,7 +98,7 @@ def rank(
             _price(machine, disk, alone=not catalogue.prices_disks),
         )
         for machine in catalogue.machines
-        for disk in (*machine.disks, *catalogue.disks) or (None,)
+        for disk in catalogue.disks_of(machine) or (None,)
     ]
     return tuple(sorted(made, key=_order))
 
@@ -141,6 +141,8 @@ def _candidate(pair: _Pair, price: float | None) -> MachineChoice:
 
 def _price(machine: MachineOffer, disk: DiskOffer | None, *, alone: bool) -> float | None:
     """Return the price of both, None if a part of it is not known; or of the machine `alone`."""
+    if disk is not None and disk.with_machine_month is not None:
+        return disk.with_machine_month + (disk.price_month or 0.0)
     if disk is None or alone or machine.price_month is None:
         return machine.price_month
     return None if disk.price_month is None else machine.price_month + disk.price_month
@@ -161,7 +163,7 @@ def _speed(there: Mapping[str, float], here: Mapping[str, float]) -> float | Non
 
 def _margins(pair: _Pair) -> Iterator[Margin]:
     for name, demand in pair.demands.rows.items():
-        judged = [_judged(demand, supply, of, pair) for of, supply in _supplies(name, pair)]
+        judged = [_judged(demand, one, pair) for one in _supplies(name, pair)]
         refuted = any(one.fit is Fit.DOES_NOT_FIT for one in judged)
         lacks_disk = name in {"iops", "mbps"} and pair.machine.needs_disk and pair.disk is None
         if name == "cpu" and judged:
@@ -190,11 +192,23 @@ def _missing(name: str) -> str:
     return "the catalogue does not have it"
 
 
-def _supplies(name: str, pair: _Pair) -> Iterator[tuple[str, Supply]]:
-    if name in pair.machine.supplies:
-        yield "the machine", pair.machine.supplies[name]
-    if pair.disk is not None and name in pair.disk.supplies:
-        yield pair.disk.name, pair.disk.supplies[name]
+class _PartSupply(NamedTuple):
+    """The supply of one resource by a part: `of` is the disk's name, or "the machine"."""
+
+    of: str
+    supply: Supply
+    request_bytes: int | None
+    """A request of the disk that is larger counts as several; None where each counts as one."""
+
+
+def _supplies(name: str, pair: _Pair) -> Iterator[_PartSupply]:
+    machine, disk, counts = pair.machine, pair.disk, name in target.COUNTED
+    of_disk = disk.request_bytes if disk is not None and counts else None
+    if name in machine.supplies:
+        size = machine.request_bytes or of_disk
+        yield _PartSupply("the machine", machine.supplies[name], size if counts else None)
+    if disk is not None and name in disk.supplies:
+        yield _PartSupply(disk.name, disk.supplies[name], of_disk)
 
 
 def _margin(demand: Demand, fit: Fit, words: str) -> Margin:
@@ -204,17 +218,15 @@ def _margin(demand: Demand, fit: Fit, words: str) -> Margin:
     )  # fmt: skip
 
 
-def _judged(demand: Demand, supply: Supply, of: str, pair: _Pair) -> Margin:
-    """Return the verdict on one resource, by the amount and the credits of its supply alone.
-
-    `of` is the part that supplies it: the name of the disk, or "the machine".
-    """
+def _judged(demand: Demand, part: _PartSupply, pair: _Pair) -> Margin:
+    """Return the verdict on one resource, by the amount and the credits of a part's supply."""
     if demand.name == "cpu" and pair.speed is not None:
-        supply = _times(supply, pair.speed)
-    demand = _counted(demand, pair)
-    made = _margin(demand, Fit.UNCLEAR, "").model_copy(update={"here": supply.burst, "of": of})
+        part = part._replace(supply=_times(part.supply, pair.speed))
+    supply = part.supply
+    demand = _counted(demand, part.request_bytes, pair)
+    made = _margin(demand, Fit.UNCLEAR, "").model_copy(update={"here": supply.burst, "of": part.of})
     if supply.bursts:
-        return _of_credits(made, demand, supply, pair)
+        return _of_credits(made, demand, part, pair)
     fit, multiple = _sides(demand, supply.burst)
     needed, here = show(demand.required, demand.unit), show(supply.burst, demand.unit)
     words = f"{needed} of {here}, {three(multiple)} times"
@@ -238,12 +250,11 @@ def _sides(demand: Demand, here: float) -> tuple[Fit, float]:
     return (Fit.DOES_NOT_FIT if here < demand.least else fit), here / demand.required
 
 
-def _counted(demand: Demand, pair: _Pair) -> Demand:
-    """Return the demand for requests with large ones counted as several, as the disk counts them.
+def _counted(demand: Demand, size: int | None, pair: _Pair) -> Demand:
+    """Return the demand with each request of more than `size` bytes counted as several.
 
-    Other demands, and those for a disk that does not, are returned as they are.
+    If `size` is None, the demand is returned as it is.
     """
-    size = _request_bytes(demand, pair)
     if size is None:
         return demand
     counted = [
@@ -267,19 +278,15 @@ def _least_counted(demand: Demand, size: int, demands: Demands) -> float:
     return max(demand.least, *alone)
 
 
-def _request_bytes(demand: Demand, pair: _Pair) -> int | None:
-    is_counted = demand.name in target.COUNTED and pair.disk is not None
-    return pair.disk.request_bytes if is_counted and pair.disk is not None else None
-
-
-def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Margin:
+def _of_credits(made: Margin, demand: Demand, part: _PartSupply, pair: _Pair) -> Margin:
     """Return `made` with the verdict on a supply that is higher while credits last.
 
     If the credits and the load over time are known, the use of credits over time decides.  If not,
     the supply fits if its baseline meets the demand, does not fit if even the higher amount is too
     small, and is unclear in between.
     """
-    base, exact = supply.baseline, pair.demands.exact
+    supply, exact = part.supply, pair.demands.exact
+    base = supply.baseline
     fit, multiple = _sides(demand, supply.burst)
     most = show(supply.burst, demand.unit)
     needed = show(demand.required, demand.unit)
@@ -291,7 +298,7 @@ def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Ma
         return made.model_copy(update={"words": words})
     limit = Limit(
         resource=demand.name, baseline=base, burst=supply.burst, credits=supply.credits or 0.0,
-        request_bytes=_request_bytes(demand, pair),
+        request_bytes=part.request_bytes,
     )  # fmt: skip
     if supply.credits is not None and exact is not None:
         verdict = _by_credits(limit, pair.demands, exact)
@@ -354,7 +361,8 @@ def _weighed(one: Margin, pair: _Pair) -> Margin:
     if one.resource not in _ALONE or not _larger(pair) or one.here is None:
         return one
     writes = pair.demands.rows.get(_ALONE[one.resource])
-    if writes is not None and _counted(writes, pair).least > one.here:
+    sizes = (part.request_bytes for part in _supplies(one.resource, pair) if part.of == one.of)
+    if writes is not None and _counted(writes, next(sizes, None), pair).least > one.here:
         return one
     words = f"{one.words}; its memory is larger than at the source, which may save reads"
     return one.model_copy(update={"fit": Fit.UNCLEAR, "words": words})

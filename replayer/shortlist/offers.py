@@ -41,7 +41,17 @@ class DiskOffer(Noun):
     request_bytes: int | None = None
     """A request that is larger counts as several; None where each counts as one."""
     price_month: float | None = None
-    """None where it is not known; 0 where the machine's price includes it."""
+    """None where it is not known."""
+    with_machine_month: float | None = None
+    """Price of the machine in a row with this disk.  It is the price of both, unless the disk has a
+    price too.  None for no such row: the machine has the same price with any disk."""
+    currency: str = ""
+    """The currency of the prices; "" where it is not known."""
+
+    @property
+    def priced(self) -> bool:
+        """Return whether a price is known: of the disk, or of a machine with it."""
+        return self.price_month is not None or self.with_machine_month is not None
 
 
 class MachineOffer(Noun):
@@ -51,9 +61,14 @@ class MachineOffer(Noun):
     supplies: Mapping[str, Supply] = {}
     """Name of a resource -> how much the machine has; `iops` and `mbps` are for all its disks."""
     disks: tuple[DiskOffer, ...] = ()
+    request_bytes: int | None = None
+    """For `iops`, a request that is larger counts as several; None for as the disk counts it."""
     needs_disk: bool = False
     """True if a disk must be named too: the machine's limits of disks are not the only ones."""
     price_month: float | None = None
+    """Price of the machine without a disk; None where it is not known."""
+    currency: str = ""
+    """The currency of the prices; "" where it is not known."""
 
 
 class Catalogue(Noun):
@@ -70,7 +85,31 @@ class Catalogue(Noun):
     def prices_disks(self) -> bool:
         """Return whether any disk has a price; if none has, the prices are of machines alone."""
         mine = (disk for machine in self.machines for disk in machine.disks)
-        return any(one.price_month is not None for one in (*mine, *self.disks))
+        return any(one.priced for one in (*mine, *self.disks))
+
+    @property
+    def without_currency(self) -> tuple[str, ...]:
+        """Return the names of machines and disks with a price whose currency is not known."""
+        machines = [one for one in self.machines if not one.currency]
+        return (
+            *(one.name for one in machines if one.price_month is not None),
+            *(
+                f"{machine.name} / {one.name}"
+                for machine in machines
+                for one in machine.disks
+                if one.priced and not one.currency
+            ),
+            *(one.name for one in self.disks if one.priced and not one.currency),
+        )
+
+    def disks_of(self, machine: MachineOffer) -> tuple[DiskOffer, ...]:
+        """Return the disks that a machine may have, its own first.
+
+        Values that one of these lacks are those of the disk of that name for every machine.
+        """
+        every = {one.name: one for one in self.disks}
+        own = [join_disk(every.pop(one.name, None), one) for one in machine.disks]
+        return (*own, *every.values())
 
 
 def join(parts: Iterable[Catalogue]) -> Catalogue:
@@ -85,8 +124,8 @@ def join(parts: Iterable[Catalogue]) -> Catalogue:
     currencies: set[str] = set()
     for part in parts:
         for machine in part.machines:
-            machines[machine.name] = _joined(machines.get(machine.name), machine)
-        disks.update((one.name, _joined_disk(disks.get(one.name), one)) for one in part.disks)
+            machines[machine.name] = join_machine(machines.get(machine.name), machine)
+        disks.update((one.name, join_disk(disks.get(one.name), one)) for one in part.disks)
         notes += part.notes
         currencies |= {part.currency} - {""}
     if len(currencies) > 1:
@@ -101,18 +140,30 @@ def join(parts: Iterable[Catalogue]) -> Catalogue:
     )
 
 
-def _joined(before: MachineOffer | None, after: MachineOffer) -> MachineOffer:
+def join_machine(before: MachineOffer | None, after: MachineOffer) -> MachineOffer:
+    """Return what two rows or catalogues give of one machine; what both give is `after`'s."""
     if before is None:
         return after
     disks = {one.name: one for one in before.disks}
-    disks.update((one.name, _joined_disk(disks.get(one.name), one)) for one in after.disks)
+    for one in after.disks:
+        disk = join_disk(disks.get(one.name), one)
+        if after.price_month is not None and one.price_month is not None:
+            # The machine's price is given apart from the disk's, and replaces one of both.
+            disk = disk.model_copy(update={"with_machine_month": one.with_machine_month})
+        disks[one.name] = disk
     return MachineOffer(
         name=after.name,
         supplies=_joined_supplies(before.supplies, after.supplies),
         disks=tuple(disks.values()),
+        request_bytes=after.request_bytes or before.request_bytes,
         needs_disk=before.needs_disk or after.needs_disk,
-        price_month=before.price_month if after.price_month is None else after.price_month,
+        price_month=_later(before.price_month, after.price_month),
+        currency=after.currency or before.currency,
     )
+
+
+def _later(before: float | None, after: float | None) -> float | None:
+    return before if after is None else after
 
 
 def _joined_supplies(
@@ -126,12 +177,15 @@ def _joined_supplies(
     }
 
 
-def _joined_disk(before: DiskOffer | None, after: DiskOffer) -> DiskOffer:
+def join_disk(before: DiskOffer | None, after: DiskOffer) -> DiskOffer:
+    """Return what two rows or catalogues give of one disk; what both give is `after`'s."""
     if before is None:
         return after
     return DiskOffer(
         name=after.name,
         supplies=_joined_supplies(before.supplies, after.supplies),
         request_bytes=after.request_bytes or before.request_bytes,
-        price_month=before.price_month if after.price_month is None else after.price_month,
+        price_month=_later(before.price_month, after.price_month),
+        with_machine_month=_later(before.with_machine_month, after.with_machine_month),
+        currency=after.currency or before.currency,
     )

@@ -157,6 +157,14 @@ def _prices(candidates: Iterable[MachineChoice], catalogue: Catalogue) -> Iterab
     priced = any(one.disk and one.price_month is not None for one in candidates)
     if priced and not catalogue.prices_disks:
         yield "prices are of machines alone: no disk in the catalogue has one (disk_price_month)"
+    without = catalogue.without_currency
+    if catalogue.currency and without:
+        names = f"{', '.join(without[:5])}{', ...' if len(without) > 5 else ''}"
+        many = "price has" if len(without) == 1 else "prices have"
+        yield (
+            f"{len(without)} {many} no currency in the catalogue ({names}), and "
+            f"{'is' if len(without) == 1 else 'are'} taken as {catalogue.currency}"
+        )
 
 
 def _cores(

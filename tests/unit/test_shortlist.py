@@ -1,5 +1,6 @@
 """shortlist: twenty machines by hand arithmetic, bounds of several databases, the clouds' lists."""
 
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -481,6 +482,79 @@ def test_a_machine_with_one_of_several_disks_has_the_price_of_its_row(tmp_path: 
     assert {name: one.price_month for name, one in found.items()} == {
         "m / d1": 100, "m / d2": 150, "n / d3": 90,
     }  # fmt: skip
+
+
+ROWS = "machine,disk,cores,memory,iops,mbps,disk_size,request_size,price_month,disk_price_month"
+HOST = "m,,8,32G,,,,,,"
+ONE_MACHINE = [
+    ((HOST, "m,ssd,,,9000,300,500G,,130,", "m,,,,,,,,100,"), {"m / ssd": 130}),
+    ((HOST, "m,a,,,9000,300,500G,,100,", "m,b,,,9000,300,500G,,80,30"),
+     {"m / a": 100, "m / b": 110}),
+    ((HOST, "m,d,,,9000,300,500G,,,", "m,d,,,,,,,100,"), {"m / d": 100}),
+    ((HOST, "m,d,,,9000,300,500G,,100,", "m,d,,,,,,,,30"), {"m / d": 130}),
+    ((HOST, ",d,,,9000,300,500G,,,", "m,d,,,,,,,100,"), {"m / d": 100}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "prices"), ONE_MACHINE)
+@pytest.mark.parametrize("files", [1, 3])
+def test_the_order_of_rows_changes_no_price(
+    tmp_path: Path, rows: tuple[str, ...], prices: dict[str, float], files: int
+) -> None:
+    """A price of both is of that disk alone, and two rows of one machine and disk are one choice.
+
+    That holds for the rows of one file, and for those of files that are read one after the other.
+    """
+    for ordered in itertools.permutations(rows):
+        texts = ["\n".join(ordered)] if files == 1 else list(ordered)
+        parts: list[Catalogue] = []
+        for text in texts:
+            path = tmp_path / "machines.csv"
+            path.write_text(f"{ROWS}\n{text}\n", encoding="utf-8")
+            parts.append(catalogue_file.load_catalogue(path, offers.join(parts)))
+        found = matching.rank(offers.join(parts), gathered(day()), {})
+        assert {one.title: one.price_month for one in found} == prices, ordered
+        assert {one.fit for one in found} == {FITS}, ordered
+
+
+@pytest.mark.parametrize("disk", ["", "d"])
+def test_request_size_counts_in_a_row_without_a_disk(tmp_path: Path, disk: str) -> None:
+    """900 requests of 1 MB are 13,733 of 64 KiB also if the limits are the machine's."""
+    large = made(
+        cpu_cores=2.0, memory_bytes=1.0 * GIB, read_iops=900.0, write_iops=0.0,
+        read_mbps=900.0, write_mbps=0.0,
+    )  # fmt: skip
+    (one,) = ranked(tmp_path, f"{ROWS}\nm,{disk},8,32G,1000,,500G,64k,,\n", large).values()
+
+    iops = next(row for row in one.margins if row.resource == "iops")
+    assert (iops.fit, round(iops.required)) == (NOT, 13_733)
+
+
+@pytest.mark.parametrize(
+    ("texts", "taken"),
+    [
+        (("a,1,EUR", "b,2,"), "1 price has no currency in the catalogue (b), and is taken as EUR"),
+        (("a,1,EUR\nb,2,",), "1 price has no currency in the catalogue (b), and is taken as EUR"),
+        (("a,1,usd", "b,2,USD"), ""),
+        (("a,1,EUR", "a,2,"), ""),
+        (("a,,EUR\na,2,",), ""),
+        (("a,1,", "b,2,"), ""),
+    ],
+)
+def test_a_price_without_a_currency_is_remarked_on(
+    tmp_path: Path, texts: tuple[str, ...], taken: str
+) -> None:
+    """It is not in the currency of another machine only because that has one; USD is usd."""
+    parts = []
+    for text in texts:
+        path = tmp_path / "machines.csv"
+        path.write_text(f"machine,price_month,currency\n{text}\n", encoding="utf-8")
+        parts.append(catalogue_file.load_catalogue(path))
+    asked = DemandOptions()
+    one = shortlist.draw_up(
+        asked, gathered(day()), offers.join(parts), {}, profiles=["shop"], catalogues=["m.csv"]
+    )
+    assert [note for note in one.notes if "currency" in note] == ([taken] if taken else [])
 
 
 # The clouds' own tools
