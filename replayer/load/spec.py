@@ -1,6 +1,6 @@
 """Keys shared by the steps that run levels of load, and the preparation for these levels.
 
-A step uses `with ready(spec, sessions, context) as (database, asked)` and measures variants of
+A step uses `with ready(spec, sessions, context) as (database, asked, _)` and measures variants of
 `asked`, with other sessions, seconds and rates.
 """
 
@@ -104,6 +104,8 @@ class Ready(NamedTuple):
 
     database: Database
     asked: LevelRequest
+    filled: int
+    """Blocks of the tables that were read into the server's own buffers before."""
 
 
 def check_load(spec: LoadSpec, context: Context) -> None:
@@ -141,10 +143,11 @@ def ready(
 ) -> Iterator[Ready]:
     """Load missing tables, and run the server as the keys require, for the `with` block.
 
-    Yields a connection, and a request for a level of load, which the caller adapts.  `sessions` is
-    the largest number that will connect at a time.  If the mix sets `cpu`, it is measured first how
-    much work a statement must do to cost that CPU time: in a closed loop if `rate` is None, else at
-    the mix's `cpu_rate`, or at `rate` statements a second if the mix has none.
+    Yields a connection, a request for a level of load, which the caller adapts, and the number of
+    blocks that were read into the server's buffers.  `sessions` is the largest number that will
+    connect at a time.  If the mix sets `cpu`, it is measured first how much work a statement must
+    do to cost that CPU time: in a closed loop if `rate` is None, else at the mix's `cpu_rate`, or
+    at `rate` statements a second if the mix has none.
     """
     wanted = spec.tables(context.engine.block_size)
     context.findings.writes = spec.mix.writes
@@ -153,10 +156,11 @@ def ready(
         context, spec.memory, sessions=sessions, buffers=spec.shared_buffers
     )
     with dataset.serving(settings, context), context.database() as database:
+        filled = 0
         if spec.memory == "cached":
             _warm(wanted, context, database)
         elif spec.shared_buffers is not None:
-            _fill(wanted, spec.shared_buffers, context, database)
+            filled = _fill(wanted, spec.shared_buffers, context, database)
         context.findings.facts |= {f"settings.{name}": value for name, value in settings.items()}
         context.findings.facts |= {"memory.kind": spec.memory}
         asked = spec.asked(context.engine.block_size)
@@ -167,7 +171,7 @@ def ready(
             context.findings.facts |= burnt.facts
             asked = replace(asked, burn=burnt.units)
         context.findings.note(f"not tested by this mix: {'; '.join(spec.mix.untested())}")
-        yield Ready(database, asked)
+        yield Ready(database, asked, filled)
 
 
 def _warm(wanted: TableSet, context: Context, database: Database) -> None:
@@ -218,14 +222,14 @@ def _warm_by_the_server(
             task.advance(1)
 
 
-def _fill(wanted: TableSet, buffers: int, context: Context, database: Database) -> None:
-    """Read as much of each table as fits into the server's own buffers."""
+def _fill(wanted: TableSet, buffers: int, context: Context, database: Database) -> int:
+    """Read as much of each table as fits into the server's own buffers; return the blocks read."""
     block_size = context.engine.block_size
     blocks = min(wanted.rows, int(_FILLED * buffers / block_size / wanted.tables))
     verb = context.engine.verb(_FILL)
     if verb is None or not context.server.can_stop or blocks < 1:
         context.findings.note("the server's buffers were empty when the load began")
-        return
+        return 0
     try:
         with context.progress.task("fill the server's buffers", wanted.tables) as task:
             for name in wanted.names:
@@ -235,3 +239,5 @@ def _fill(wanted: TableSet, buffers: int, context: Context, database: Database) 
         raise
     except ReplayerError as error:
         context.findings.note(f"the server's buffers were not filled before the load: {error}")
+        return 0
+    return blocks * wanted.tables

@@ -148,11 +148,15 @@ def _others(load: Loaded, rows: Sequence[ResourceRow]) -> list[ResourceRow]:
 def _memory(
     sizing: Sizing, run: Run, load: Loaded, rows: Sequence[ResourceRow]
 ) -> Iterator[Remedy]:
-    """Yield a prediction for more memory, from the hits that were measured in smaller buffers."""
+    """Yield a prediction for more memory, from the hits that were measured in smaller buffers.
+
+    Only sizes count that were full: others would have found more later.
+    """
     step = last(run, "buffers")
     curve = sorted(
         (row["buffers_bytes"], 1 - row["hit_share"])
         for row in (step.tables.get("buffers", ()) if step is not None else ())
+        if row["full"] and row["hit_share"] is not None
     )
     if len(curve) < 2:
         return

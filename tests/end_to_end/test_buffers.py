@@ -66,7 +66,7 @@ def test_no_level_reads_what_the_one_before_read(direct: Context) -> None:
 def test_the_same_draw_is_the_same_load(direct: Context) -> None:
     """A number of the same seed gives the same keys again: the second time all are found."""
     shares = []
-    with ready(capacity(), 4, direct) as (database, asked):
+    with ready(capacity(), 4, direct) as (database, asked, _):
         level = replace(asked, sessions=4, seconds=2.0, rate=500.0)
         for number in (1, 1, 2):
             share = measure_level(level.drawn(number), direct, database).hit_ratio

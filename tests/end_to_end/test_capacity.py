@@ -156,7 +156,7 @@ def test_scans_read_as_much_at_once_as_their_buffers_let_them(
 ) -> None:
     """PostgreSQL's own count: 8 KiB in 16 MiB with connections for all, 128 KiB in 128 MiB."""
     spec = spec_of(memory="direct", shared_buffers=buffers, scale="512M", mix=WeightedMix(scan=1))
-    with ready(spec, 1, context) as (database, asked):
+    with ready(spec, 1, context) as (database, asked, _):
         counts = [bulk_reads(database)]
         measure_level(replace(asked, seconds=1.0), context, database)
         counts.append(bulk_reads(database))

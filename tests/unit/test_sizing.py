@@ -16,6 +16,7 @@ from replayer.report.writers import csv_writer, markdown_writer, page_writer, te
 from replayer.results import store
 from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
 from replayer.sizing import requirement, target, what_if
+from replayer.sizing.findings import Remedy
 from replayer.sizing.record import Sizing
 from replayer.sizing.requirement import Requirement
 from replayer.sizing.sizing_plan import (
@@ -472,14 +473,33 @@ def test_more_memory_is_a_prediction_from_the_hits_of_smaller_buffers(sizing: Si
     assert what_if.missed_at(curve, 8.0, None) == pytest.approx(0.05)
     assert what_if.missed_at(curve, 8.0, 7.0) == 0.0
     assert what_if.missed_at([(1.0, 0.3), (2.0, 0.3)], 4.0, None) == pytest.approx(0.3)
-    rows = tuple({"buffers_bytes": size * GIB, "hit_share": 1 - missed} for size, missed in curve)
-    step = StepResult(step="buffers", name="buffers", repeat=1, status=Status.DONE, started="",
-                      elapsed=1, spec={}, tables={"buffers": rows})  # fmt: skip
-    run = run_of(sizing, multiple=0.9, low=0.85, high=0.95, more=(step,))
-    memory = [one for one in judge(sizing, run).changes if "times the memory" in one.words]
+    rows = [
+        {"buffers_bytes": size * GIB, "hit_share": 1 - missed, "full": True}
+        for size, missed in curve
+    ]
+    memory = _more_memory(sizing, rows)
     assert len(memory) == 1
     assert memory[0].predicted
     assert "prediction" in report.changed(memory[0])
+
+
+def _more_memory(sizing: Sizing, rows: Sequence[Row]) -> list[Remedy]:
+    step = StepResult(step="buffers", name="buffers", repeat=1, status=Status.DONE, started="",
+                      elapsed=1, spec={}, tables={"buffers": tuple(rows)})  # fmt: skip
+    run = run_of(sizing, multiple=0.9, low=0.85, high=0.95, more=(step,))
+    verdict = judge(sizing, run)
+    assert report.document(report.SizingSummary(sizing, run, verdict)).parts
+    return [one for one in verdict.changes if "times the memory" in one.words]
+
+
+@pytest.mark.parametrize("last", [{"hit_share": 0.8, "full": False}, {"hit_share": None}])
+def test_nothing_is_predicted_from_buffers_that_were_not_full(sizing: Sizing, last: Row) -> None:
+    """They would have found more later; and without a block asked for nothing is known."""
+    rows = [
+        {"buffers_bytes": GIB, "hit_share": 0.6, "full": True},
+        {"buffers_bytes": 2 * GIB, "full": False, **last},
+    ]
+    assert not _more_memory(sizing, rows)
 
 
 def test_an_objective_below_a_flush_of_the_log_is_told(wanted: Requirement) -> None:

@@ -429,8 +429,8 @@ def _charts(one: SizingSummary) -> Iterator[Figure]:
         axes={"log_y": True},
     )
     step = last(one.run, "buffers")
-    curve = step.tables.get("buffers", ()) if step is not None else ()
-    if curve:
+    measured = step.tables.get("buffers", ()) if step is not None else ()
+    if curve := [row for row in measured if row["hit_share"] is not None]:
         sizes = [row["buffers_bytes"] / (1 << 20) for row in curve]
         shares = [100 * row["hit_share"] for row in curve]
         yield Figure(

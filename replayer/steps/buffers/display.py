@@ -1,19 +1,92 @@
 """Display of the step `buffers`: the share of blocks found in server buffers of each size."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from replayer.model import StepResult
-from replayer.run.display import Chart, ChartTrace, Form, Results, WholeTable
+from replayer.run.display import (
+    Brief,
+    Chart,
+    ChartTrace,
+    Form,
+    Results,
+    Sentence,
+    TableRows,
+    Tone,
+)
+from replayer.units import show_or_dash, show_rate, show_size
+
+_MOST = 3
+"""The number of sizes that an answer names; of more, it names the smallest and the largest."""
+
+Row = Mapping[str, Any]
 
 
 def form(result: StepResult) -> Form:
-    """Return the lines of a report: the table `buffers`, which has all measurements of the step."""
+    """Return the lines of a report: a row for each size, and why a share is not to be relied on."""
     metrics = frozenset(one.metric for one in result.measurements)
+    rows = result.tables.get("buffers", ())
+    doubts = [
+        Sentence(f"buffers of {show_size(row['buffers_bytes'])}: {doubt}", Tone.BAD)
+        for row in rows
+        if (doubt := _doubt(row))
+    ]
     return Form(
-        [WholeTable("buffers")] if "buffers" in result.tables else [],
+        [_table(rows), *doubts] if rows else [],
         metrics=metrics,
         tables=frozenset({"buffers"}),
+        brief=_brief(rows),
     )
+
+
+def _doubt(row: Row) -> str:
+    """Return why the share of a row is not that of full buffers; "" if it is."""
+    # Results of earlier versions have no reason.
+    return "" if row["full"] else row.get("doubt") or "they were still filling"
+
+
+def _table(rows: Sequence[Row]) -> TableRows:
+    headings = ["buffers", "blocks found", "done/s", "device reads/s", "seconds", "full"]
+    return TableRows(
+        headings,
+        [
+            [
+                show_size(row["buffers_bytes"]),
+                show_or_dash(row["hit_share"], _percent),
+                show_rate(row["completed_per_second"]),
+                show_or_dash(row["device_reads_per_second"], show_rate),
+                f"{row['seconds']:.0f}",
+                "yes" if row["full"] else "not proven",
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"
+
+
+def _brief(rows: Sequence[Row]) -> Brief:
+    if not rows:
+        return Brief()
+    ends = rows if len(rows) <= _MOST else (rows[0], rows[-1])
+    did = f"{len(rows)} size{'s' * (len(rows) != 1)} of the server's buffers"
+    return Brief(
+        did,
+        [f"{_found(row)} in {show_size(row['buffers_bytes'])}" for row in ends[-2:]],
+        "" if all(row["full"] for row in rows) else "not proven full",
+        subject="Blocks found:",
+        clause=", ".join(
+            f"{_found(row)} with buffers of {show_size(row['buffers_bytes'])}"
+            f"{'' if row['full'] or row['hit_share'] is None else ' (not proven full)'}"
+            for row in ends
+        ),
+    )
+
+
+def _found(row: Row) -> str:
+    return "not known" if row["hit_share"] is None else _percent(row["hit_share"])
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
@@ -31,7 +104,7 @@ def charts(sides: Sequence[Results]) -> Iterator[Chart]:
         )
         for side, results in enumerate(sides)
         for _, one in results
-        if (rows := one.tables.get("buffers", ()))
+        if (rows := [row for row in one.tables.get("buffers", ()) if row["hit_share"] is not None])
     ]
     if traces:
         title = "buffers: blocks found by the size of the buffers"

@@ -1,7 +1,8 @@
 """Measure the share of blocks that the server finds in its buffers, for several sizes of these.
 
-The same load runs on the server with buffers of each size, until the share of blocks found no
-longer changes.  The curve shows what more memory would gain, or what less memory would cost.
+The same load runs on the server with buffers of each size, until they are full and the share of
+blocks found no longer changes.  The curve shows what more memory would gain, or what less memory
+would cost.
 """
 
 from collections.abc import Iterator
@@ -15,15 +16,12 @@ from replayer.load.spec import check_load, ready
 from replayer.model import Better
 from replayer.run.context import Context
 from replayer.run.step_plugin import Footprint
+from replayer.steps.buffers.filling import BlockCounts, BufferFilling
 from replayer.steps.buffers.spec import Spec
 from replayer.units import show_size
 
 HAS_WINDOW = False
 """Every size of the buffers has measured windows, so the step as a whole has none."""
-_STILL = 0.01
-"""Buffers count as full if the share of missed blocks falls little from window to window.
-
-The share may fall by at most this part of its value in the window before."""
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
@@ -49,48 +47,50 @@ def run(spec: Spec, context: Context) -> None:
     check(spec, context)
     for size in sorted(set(spec.sizes)):
         sized = spec.model_copy(update={"shared_buffers": size})
-        with ready(sized, spec.sessions, context, rate=spec.rate) as (database, plain):
+        with ready(sized, spec.sessions, context, rate=spec.rate) as (database, plain, filled):
             asked = replace(
                 plain, rate=spec.rate, sessions=spec.sessions, title=f"buffers of {show_size(size)}"
             )
-            _measure(spec, asked, size, context, database)
+            filling = BufferFilling(size // context.engine.block_size, filled)
+            level = _measure(spec, asked, filling, context, database)
+            _record(size, level, filling, context)
 
 
 def _measure(
-    spec: Spec, asked: LevelRequest, size: int, context: Context, database: Database
-) -> None:
-    """Measure one size of the buffers in one measured window after the other; record the last one.
+    spec: Spec, asked: LevelRequest, filling: BufferFilling, context: Context, database: Database
+) -> LevelResult:
+    """Measure one window of the load `asked` after the other, and return the last one.
 
-    `size` is in bytes, `asked` is the load.  Stop when the share of blocks found no longer changes,
-    or when the seconds of the key `longest` have passed.
+    Stop when the buffers are full, or when the seconds of the key `longest` have passed.  `filling`
+    counts the blocks of all windows.
     """
-    seconds, before = 0.0, 1.0
+    seconds = 0.0
     for level in _levels(spec, asked, context, database):
+        filling.add(BlockCounts(level.activity.hits, level.activity.reads, level.seconds))
         seconds += level.seconds
-        missed = 1 - (level.hit_ratio or 0.0)
-        full = seconds > level.seconds and before - missed <= _STILL * max(before, _STILL)
-        if full or seconds >= spec.longest:
-            break
-        before = missed
-    device = level.use.device
+        if filling.full or seconds >= spec.longest:
+            return level
+    raise AssertionError
+
+
+def _record(size: int, level: LevelResult, filling: BufferFilling, context: Context) -> None:
+    """Record the share of blocks found in buffers of `size` bytes, and `level`, the last window."""
+    device, share, doubt = level.use.device, filling.hit_share, filling.doubt()
     context.findings.row(
         "buffers",
         buffers_bytes=size,
-        hit_share=round(1 - missed, 6),
+        hit_share=None if share is None else round(share, 6),
         completed_per_second=round(level.completed, 3),
         device_reads_per_second=(
             None if device is None else round(device.reads / max(1e-9, device.seconds), 3)
         ),
-        seconds=round(seconds, 3),
-        full=full,
+        seconds=round(filling.seconds, 3),
+        full=not doubt,
+        doubt=doubt,
     )
-    name = f"buffers.hit_ratio.{show_size(size).replace(' ', '')}"
-    context.findings.measure(name, 100 * (1 - missed), "%", Better.NEITHER)
-    if not full:
-        context.findings.note(
-            f"buffers of {show_size(size)} were still filling after {seconds:.0f} s: more would be "
-            f"found in them later, set longest higher"
-        )
+    if share is not None:
+        name = f"buffers.hit_ratio.{show_size(size).replace(' ', '')}"
+        context.findings.measure(name, 100 * share, "%", Better.NEITHER)
 
 
 def _levels(

@@ -79,7 +79,7 @@ def check(spec: Spec, context: Context) -> None:
 def run(spec: Spec, context: Context) -> None:
     """Search for the highest rate; then hold the required rate, if the search could sustain it."""
     check(spec, context)
-    with ready(spec, spec.sessions, context, rate=spec.rate) as (database, plain):
+    with ready(spec, spec.sessions, context, rate=spec.rate) as (database, plain, _):
         asked = replace(
             plain,
             sessions=spec.sessions,

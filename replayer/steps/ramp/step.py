@@ -53,7 +53,7 @@ def run(spec: Spec, context: Context) -> None:
     with nearly the highest throughput.
     """
     check(spec, context)
-    with ready(spec, max(spec.levels), context) as (database, plain):
+    with ready(spec, max(spec.levels), context) as (database, plain, _):
         asked = replace(plain, sample_seconds=_SAMPLE_SECONDS)
         # The first measurement would be slow: plans, buffers and the processors' clock warm up.
         warm_up = replace(asked, sessions=spec.levels[len(spec.levels) // 2], title="warm up")
