@@ -75,8 +75,6 @@ class FitVerdict(Noun):
 
 
 _OUTCOMES = {"held": "held", "did not hold": "did not hold", "undecided": "is undecided"}
-_DISTURBED_HOLD = "disturbed"
-"""Value of the fact capacity.held if other programs disturbed the hold."""
 _DONE = 0.9
 """Share of the required rate: a trial below it was limited by the machine."""
 _BUSY = 0.8
@@ -324,11 +322,12 @@ def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
     if _text(step, "capacity.held") == "exceeded":
         why = _text(step, "capacity.held_why")
         return Fit.DOES_NOT_FIT, f" for a short time, but it could not be held: {why}"
-    if _text(step, "capacity.held") == _DISTURBED_HOLD:
+    if _text(step, "capacity.held") in _UNDECIDED_HOLDS:
         why = _text(step, "capacity.held_why")
+        todo = _UNDECIDED_HOLDS[_text(step, "capacity.held")]
         return (
             Fit.UNCLEAR,
-            f" for a short time, and it is unknown whether it can be held: {why}; {WAIT}",
+            f" for a short time, and it is unknown whether it can be held: {why}; {todo}",
         )
     return Fit.FITS, ""
 
@@ -340,6 +339,14 @@ def _given_up(step: StepResult) -> str:
 
 
 WAIT = "end what else runs here, or have the search wait for it with --wait 30min"
+_UNDECIDED_HOLDS = {
+    "disturbed": WAIT,
+    "not offered": (
+        "it was not sent in time, which shows nothing about the server: leave more processors to "
+        "replayer's clients, or size the server by its URL from another machine"
+    ),
+}
+"""Value of the fact capacity.held of a hold that decides nothing -> the action to take."""
 
 
 def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
@@ -388,7 +395,7 @@ def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str
 
 def _held(step: StepResult) -> str:
     held, rows = _text(step, "capacity.held"), step.tables.get("hold", ())
-    if held in {"within", "exceeded", _DISTURBED_HOLD} and rows:
+    if held in {"within", "exceeded", *_UNDECIDED_HOLDS} and rows:
         seconds = show_duration(rows[0]["seconds"])
         if held == "within":
             return f"held for {seconds} within the objective"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from replayer.analysis.capacity.capacity_search import SearchTrial
 from replayer.errors import Impossible
 from replayer.model import Better, Measurement, Run, Status, StepResult, WorkloadFacts
 from replayer.report.documents import sizing as report
@@ -15,6 +16,7 @@ from replayer.report.terminal import console
 from replayer.report.writers import csv_writer, markdown_writer, page_writer, terminal_writer
 from replayer.results import store
 from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
+from replayer.run.step_recorder import StepRecorder
 from replayer.sizing import requirement, target, what_if
 from replayer.sizing.findings import Remedy
 from replayer.sizing.record import Sizing
@@ -28,7 +30,10 @@ from replayer.sizing.sizing_plan import (
 )
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import judge, refutations
+from replayer.steps.capacity import outcome
+from replayer.steps.capacity.outcome import CapacityTrial
 from tests.made import altered
+from tests.unit.test_capacity_outcome import level_of
 
 Row = dict[str, Any]
 GIB = 1 << 30
@@ -458,13 +463,40 @@ def test_another_objective_is_a_remedy_only_where_the_p99_alone_failed(
     assert [one for one in found if "objective" in one] == words
 
 
-@pytest.mark.parametrize("held", ["exceeded", "disturbed"])
+@pytest.mark.parametrize("held", ["exceeded", "disturbed", "not offered"])
 def test_margins_are_no_remedy_for_a_failed_hold(wanted: Requirement, held: str) -> None:
     """A lower rate has not been held either: that it fits without headroom was not measured."""
     sizing = sizing_of(wanted, planned(wanted, SizingOptions(), MACHINE))
     verdict = judge(sizing, run_of(sizing, multiple=1.1, low=1.05, high=1.2, held=held))
     assert verdict.fit is not Fit.FITS
     assert not any("it fits" in change.words for change in verdict.changes)
+
+
+@pytest.mark.parametrize(
+    ("ended", "held", "fit"),
+    [
+        (SearchTrial.HELD, "within", Fit.FITS),
+        (SearchTrial.FAILED, "exceeded", Fit.DOES_NOT_FIT),
+        (SearchTrial.NOT_OFFERED, "not offered", Fit.UNCLEAR),
+    ],
+)
+def test_a_hold_that_clients_could_not_send_is_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, sizing: Sizing, ended: SearchTrial, held: str, fit: Fit
+) -> None:
+    """It shows nothing about the server; one that was sent and exceeded its objective does."""
+    monkeypatch.setattr(outcome, "_columns", lambda _: {"seconds": 600.0})
+    level = level_of(95.0, 0)
+    level.sustained = False
+    point: Any = None
+    findings = StepRecorder()
+    outcome.record_hold(findings, CapacityTrial(1.0, level, point, ended, "late by 3.2 s"))
+    run = run_of(sizing, multiple=1.1, low=1.02, high=1.2)
+    step = altered(run.steps[-1], facts={**run.steps[-1].facts, **findings.facts})
+    verdict = judge(sizing, altered(run, steps=(step,)))
+
+    assert findings.facts["capacity.held"] == held
+    assert verdict.fit is fit
+    assert ("late by 3.2 s" in verdict.headline) == (fit is not Fit.FITS)
 
 
 def test_more_memory_is_a_prediction_from_the_hits_of_smaller_buffers(sizing: Sizing) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 from replayer.model import StepResult
 from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
-from replayer.steps.capacity.outcome import DISTURBED
 from replayer.units import show_count, show_duration, show_or_dash, show_rate, three
 
 _TONES = {"within": Tone.GOOD, "exceeded": Tone.BAD}
@@ -113,7 +112,7 @@ def _hold(result: StepResult) -> Iterator[Sentence]:
     if rows:
         seconds = show_duration(rows[0]["seconds"])
         why = result.facts.get("capacity.held_why")
-        kept = held if held == DISTURBED else f"{held} the objective"
+        kept = f"{held} the objective" if held in _TONES else held
         words = f"the required rate, held for {seconds}: {kept}"
         yield Sentence(f"{words} ({why})" if why else words, _TONES.get(held, Tone.QUIET))
     else:

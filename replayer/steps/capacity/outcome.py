@@ -17,6 +17,12 @@ from replayer.units import show_count
 from replayer.watch.histogram import Latencies
 
 _NEITHER = Better.NEITHER
+_HOLDS = {
+    SearchTrial.HELD: "within",
+    SearchTrial.FAILED: "exceeded",
+    SearchTrial.NOT_OFFERED: "not offered",
+}
+"""End of the long run at the required rate -> value of the fact capacity.held."""
 DISTURBED = "disturbed"
 """The result of a long run at the required rate that failed, perhaps because of other programs."""
 _DISTURBED = 0.1
@@ -203,8 +209,7 @@ def record_hold(findings: StepRecorder, trial: CapacityTrial) -> None:
     level = trial.level
     findings.row("hold", **_columns(trial))
     _note_refused(findings, [trial], "while the required rate was held")
-    ended = "within" if trial.ended is SearchTrial.HELD else "exceeded"
-    findings.facts["capacity.held"] = DISTURBED if trial.void else ended
+    findings.facts["capacity.held"] = DISTURBED if trial.void else _HOLDS[trial.ended]
     findings.facts["capacity.held_why"] = (
         f"{trial.reason}, but {disturbance([trial])}" if trial.void else trial.reason
     )

@@ -8,7 +8,8 @@ run again.  At last the required rate is held for a long time.  The result has:
 facts         capacity.clear (false: trials disagreed near the end), capacity.disputed,
               capacity.first, capacity.proof (the limiting resource at the refused rate),
               capacity.gave_up (the programs that disturbed one trial after the other),
-              capacity.held (`within`, `exceeded` or why it was not held), capacity.held_why
+              capacity.held (`within`, `exceeded`, `disturbed`, `not offered` or why it was not
+              held), capacity.held_why
 measurements  capacity.multiple, capacity.low and capacity.high (its 95 percent interval),
               capacity.refused, capacity.rate; capacity.hold.*
 tables        trials (every one, in order), resources
