@@ -445,7 +445,7 @@ def judge(speed: CaptureRequirement, run: Run) -> FitVerdict:
 def _changes(
     speed: CaptureRequirement, load: Loaded, rows: Sequence[ResourceRow]
 ) -> Iterator[Remedy]:
-    yield from what_if.margins(speed.growth, speed.headroom, load)
+    yield from what_if.margins(speed.growth, speed.headroom, load, rows)
     yield from what_if.more_of_the_first(load, rows)
 
 

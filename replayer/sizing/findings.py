@@ -29,6 +29,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{0 if share >= 0.1 else 1}f}%"
 
 
+_GROWING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps", "write_mbps"})
+"""Needs that grow with the load."""
+
+
 class ResourceRow(Noun):
     """One resource: how much is required, how much there is, and the verdict on it."""
 
@@ -54,6 +58,11 @@ class ResourceRow(Noun):
     is not reported."""
     need: str = ""
     """The name of the need that the row is about; "" for a resource that only the load needed."""
+
+    @property
+    def grows(self) -> bool:
+        """Return whether the required amount is surely in proportion to the load."""
+        return self.need in _GROWING
 
     @property
     def known(self) -> str:

@@ -103,7 +103,7 @@ def judge(sizing: Sizing, run: Run) -> FitVerdict:
         else decider.proof,
         held=load.held,
         rows=rows,
-        changes=tuple(changes(sizing, run, step, load, loaded)),
+        changes=tuple(changes(sizing, run, step, load, loaded, rows=rows)),
         not_offered=load.not_offered,
         not_tested=sizing.requirement.not_tested,
         unproven=(*sizing.unproven, *_burnt(step)),
@@ -172,8 +172,6 @@ _COVERED = {
     "write_mbps": (resources.WRITE_BYTES,),
 }
 """A need -> the resources of the load that measure the same."""
-_SCALING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps", "write_mbps"})
-"""Needs that grow with the load."""
 
 
 def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
@@ -193,7 +191,7 @@ def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
         if row.fit is worst
         # A row that was measured under the load is already part of the load's own verdict.
         and (row.kind != "load" or load.fit is not worst)
-        and (worst is not Fit.FITS or row.need in _SCALING)
+        and (worst is not Fit.FITS or row.grows)
     ]
     # Requests and bytes of one probe are one fact, in two units: the first of the two decides.
     return min(

@@ -26,19 +26,22 @@ def changes(
     run: Run,
     step: StepResult | None,
     load: Loaded,
+    loaded: Sequence[ResourceRow],
+    *,
     rows: Sequence[ResourceRow],
 ) -> Iterator[Remedy]:
     """Yield changes that would alter the verdict, with the measured or calculated ones first.
 
     Changes whose effect is only predicted follow.  `step` is the result of the search for the
-    highest rate (None if there was none), `load` that result in short, `rows` the resources.
+    highest rate (None if there was none), `load` that result in short, `loaded` the resources that
+    this load used, and `rows` all that the verdict has.
     """
     yield from _floor(sizing, run)
     if step is not None:
         yield from _objective(sizing, step, load)
-    yield from margins(sizing.requirement.growth, sizing.requirement.headroom, load)
-    yield from more_of_the_first(load, rows)
-    yield from _memory(sizing, run, load, rows)
+    yield from margins(sizing.requirement.growth, sizing.requirement.headroom, load, rows)
+    yield from more_of_the_first(load, loaded)
+    yield from _memory(sizing, run, load, loaded)
 
 
 def _floor(sizing: Sizing, run: Run) -> Iterator[Remedy]:
@@ -91,25 +94,40 @@ def _objective(sizing: Sizing, step: StepResult, load: Loaded) -> Iterator[Remed
         )
 
 
-def margins(growth: float, headroom: float, load: Loaded) -> Iterator[Remedy]:
+def margins(
+    growth: float, headroom: float, load: Loaded, rows: Sequence[ResourceRow]
+) -> Iterator[Remedy]:
     """Yield a remedy for each margin, headroom or growth, without which the database would fit.
 
     `growth` is a factor: 1.5 means 50 % more load.  `headroom` is a share: 0.3 is 30 %.  `load` is
-    the result with both margins.  If it fits already, or if the rate was sustained but could not be
-    held, nothing is yielded: only the search has measured another rate.
+    the result with both margins, and `rows` are the resources.  If it fits already, or if the rate
+    was sustained but could not be held, nothing is yielded: only the search has measured another
+    rate.  Nothing is yielded either if a resource would still be in the way.
     """
     if load.fit is Fit.FITS or load.low is None or load.low >= 1:
         return
+    deciding = [
+        row for row in rows if row.decides and row.kind != "load" and row.fit is not Fit.NOT_TESTED
+    ]
     for name, factor in (
         (f"the headroom of {headroom:.0%}", 1 + headroom),
         (f"the growth of {growth:g}", growth),
     ):
-        if factor > 1 and load.low * factor >= 1:
-            times = three((load.multiple or load.low) * factor)
+        if factor > 1 and load.low * factor >= 1 and all(_fits(row, factor) for row in deciding):
+            allowed = [row.multiple for row in deciding if row.grows and row.multiple is not None]
+            times = three(min([load.multiple or load.low, *allowed]) * factor)
             yield Remedy(
                 words=f"without {name} it fits: {times} times what is then required",
                 predicted=False,
             )
+
+
+def _fits(row: ResourceRow, factor: float) -> bool:
+    """Return whether a resource fits if the required load is divided by `factor`."""
+    if row.fit is Fit.FITS:
+        return True
+    least = row.multiple if row.low is None else row.low
+    return row.grows and least is not None and least * factor >= 1
 
 
 def more_of_the_first(load: Loaded, rows: Sequence[ResourceRow]) -> Iterator[Remedy]:

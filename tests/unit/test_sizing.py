@@ -18,7 +18,7 @@ from replayer.results import store
 from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
 from replayer.run.step_recorder import StepRecorder
 from replayer.sizing import requirement, target, what_if
-from replayer.sizing.findings import Remedy
+from replayer.sizing.findings import Loaded, Remedy, ResourceRow
 from replayer.sizing.record import Sizing
 from replayer.sizing.requirement import Requirement
 from replayer.sizing.sizing_plan import (
@@ -461,6 +461,36 @@ def test_another_objective_is_a_remedy_only_where_the_p99_alone_failed(
     run = run_of(sizing, multiple=0.9, low=0.85, high=0.95, trials=trials)
     found = [one.words for one in judge(sizing, run).changes]
     assert [one for one in found if "objective" in one] == words
+
+
+@pytest.mark.parametrize(("free", "helps"), [(200 * GIB, True), (20 * GIB, False)])
+def test_margins_are_no_remedy_for_what_does_not_grow(free: int, *, helps: bool) -> None:
+    """Data of 40 GiB needs its room with any headroom, without which only the load fits."""
+    wanted = requirement.of(profile(), growth=1.0, headroom=0.3)
+    sizing = sizing_of(wanted, planned(wanted, SizingOptions(), MACHINE), free_bytes=free)
+    verdict = judge(sizing, run_of(sizing, multiple=0.9, low=0.85, high=0.95))
+    assert verdict.fit is Fit.DOES_NOT_FIT
+    assert any("it fits" in change.words for change in verdict.changes) == helps
+
+
+@pytest.mark.parametrize(
+    ("need", "multiple", "words"),
+    [
+        ("cpu", 0.7, []),
+        ("cpu", 0.8, ["without the headroom of 30% it fits: 1.04 times what is then required"]),
+        ("memory", 0.8, []),
+    ],
+)
+def test_without_a_margin_every_deciding_resource_must_fit(
+    need: str, multiple: float, words: list[str]
+) -> None:
+    """One that grows with the load may; of several the one with the least room has the number."""
+    row = ResourceRow(
+        resource=need, need=need, unit="", required=1.0, here=multiple, multiple=multiple, low=None,
+        high=None, fit=Fit.DOES_NOT_FIT, proof="", kind="probe", decides=True,
+    )  # fmt: skip
+    load = Loaded(Fit.DOES_NOT_FIT, "", 0.9, 0.85, 0.95, "", "", "", "")
+    assert [one.words for one in what_if.margins(1.0, 0.3, load, [row])] == words
 
 
 @pytest.mark.parametrize("held", ["exceeded", "disturbed", "not offered"])
