@@ -42,6 +42,7 @@ _TERM = re.compile(r"[^a-zA-Z]+[a-zA-Z]*")
 _MICRO = re.compile("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]s")
 _LARGEST = 1 << 60
 _LONGEST = 40
+_MOST_DECIMALS = 12
 
 
 def size(text: str | float) -> int:
@@ -218,6 +219,26 @@ def three(value: float) -> str:
     value = float(f"{value:.3g}") if abs(value) < 1000 else value
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{min(decimals, 12)}f}"
+
+
+def show_times(value: float) -> str:
+    """Return a multiple with three significant digits; one below 1 is never rounded to 1.00."""
+    return _below(1.0, value, three(value), "")
+
+
+def show_percent(share: float) -> str:
+    """Return a share as a percentage such as 95%; one below 100 % is never rounded to 100%."""
+    percent = 100 * share
+    return _below(100.0, percent, f"{percent:.{0 if share >= 0.1 else 1}f}%", "%")
+
+
+def _below(bound: float, value: float, text: str, unit: str) -> str:
+    """Return `text`, or the value with its unit and more digits if it is rounded to the bound."""
+    decimals = 0
+    while value < bound and float(text.removesuffix("%")) >= bound and decimals < _MOST_DECIMALS:
+        decimals += 1
+        text = f"{value:.{decimals}f}{unit}"
+    return text
 
 
 class NumberForm(NamedTuple):

@@ -17,7 +17,7 @@ from replayer.shortlist.demands import ESSENTIAL, Demand, Demands, Load
 from replayer.shortlist.offers import Catalogue, DiskOffer, MachineOffer, Supply
 from replayer.sizing import target
 from replayer.sizing.target import Fit, Limit
-from replayer.units import show, three
+from replayer.units import show, show_times, three
 
 _CORES = 1.5
 """A core of one current server may do up to so many times the work of a core of another."""
@@ -79,8 +79,14 @@ class MachineChoice(Noun):
 
     @property
     def why(self) -> tuple[str, ...]:
-        """Return a sentence for each resource that is not proven to fit."""
-        return tuple(f"{one.title}: {one.words}" for one in self.margins if one.fit is not Fit.FITS)
+        """Return a sentence for each resource that is not proven to fit, the deciding one first."""
+        open_ = [one for one in self.margins if one.fit is not Fit.FITS]
+        return tuple(f"{one.title}: {one.words}" for one in sorted(open_, key=_severity))
+
+
+def _severity(one: Margin) -> tuple[int, float]:
+    """Return a sort key: first what does not fit, and of several what has the least room."""
+    return -_FITS.index(one.fit), math.inf if one.multiple is None else one.multiple
 
 
 def rank(
@@ -126,7 +132,7 @@ def _candidate(pair: _Pair, price: float | None) -> MachineChoice:
     margins = tuple(_margins(pair))
     known = [one for one in margins if one.multiple is not None]
     # Of those that decide the verdict, the one with the least room.
-    first = min(known, key=lambda one: (-_FITS.index(one.fit), one.multiple or 0.0), default=None)
+    first = min(known, key=_severity, default=None)
     return MachineChoice(
         machine=pair.machine.name,
         disk=pair.disk.name if pair.disk else "",
@@ -229,7 +235,7 @@ def _judged(demand: Demand, part: _PartSupply, pair: _Pair) -> Margin:
         return _of_credits(made, demand, part, pair)
     fit, multiple = _sides(demand, supply.burst)
     needed, here = show(demand.required, demand.unit), show(supply.burst, demand.unit)
-    words = f"{needed} of {here}, {three(multiple)} times"
+    words = f"{needed} of {here}, {show_times(multiple)} times"
     if fit is not Fit.FITS and demand.least < demand.required:
         words = f"{show(demand.least, demand.unit)} to {needed} of {here}"
     return made.model_copy(update={"fit": fit, "multiple": multiple, "words": words})

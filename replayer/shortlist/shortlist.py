@@ -19,7 +19,7 @@ from replayer.shortlist.offers import Catalogue
 from replayer.sizing import candidate
 from replayer.sizing.prediction import Prediction
 from replayer.sizing.target import Fit
-from replayer.units import three
+from replayer.units import show_times
 
 _MOST_BYTES = 64 << 20
 
@@ -200,12 +200,14 @@ def _headline(candidates: Sequence[MachineChoice], currency: str) -> str:
             cheapest = f"{cheapest} whose price is known" if cheapest else ""
         return (
             f"{best.title} {kind}{cheapest}{f' ({price} a month)' if price else ''}. Limiting "
-            f"resource: {best.first}, {three(best.multiple or 0.0)} times what is needed. "
+            f"resource: {best.first}, {show_times(best.multiple or 0.0)} times what is needed. "
             f"{counted}. Next: `replayer size` on it."
         )
     if best.fit is Fit.UNCLEAR:
         return f"no machine is sure to fit; {best.title} may: {best.why[0]}. {counted}."
-    return f"none of {len(names)} machines fits; {best.title} lacks least: {best.why[0]}."
+    if len(names) == 1:
+        return f"{best.title} does not fit: {best.why[0]}."
+    return f"none of {every} fits; {best.title} lacks least: {best.why[0]}."
 
 
 def show_price(price: float | None, currency: str) -> str:

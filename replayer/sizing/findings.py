@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from replayer.model import Noun, Run, StepResult
 from replayer.sizing.target import Fit
-from replayer.units import show, three
+from replayer.units import show, show_percent, three
 
 
 def show_multiple(multiple: float, low: float | None = None, high: float | None = None) -> str:
@@ -14,7 +14,7 @@ def show_multiple(multiple: float, low: float | None = None, high: float | None 
     `low` and `high` are the ends of the multiple's 95 percent interval, which is shown if `low` is
     given.  A `high` of None or infinity is not known.
     """
-    form = _percent if multiple < 1 else three
+    form = show_percent if multiple < 1 else three
     times = "" if multiple < 1 else " times"
     words = f"{form(multiple)}{times} {'of ' if multiple < 1 else ''}what is required"
     if low is None:
@@ -23,10 +23,6 @@ def show_multiple(multiple: float, low: float | None = None, high: float | None 
     end = f"{form(low)} to {form(high or 0.0)}"
     end = end if known else f"from {form(low)} on, no end was found"
     return f"{words}, 95 % interval {end}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.{0 if share >= 0.1 else 1}f}%"
 
 
 _GROWING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps", "write_mbps"})

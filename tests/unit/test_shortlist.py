@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from replayer.errors import Impossible
 from replayer.model import Run
+from replayer.report.documents.shortlist import document
+from replayer.report.writers import markdown_writer
 from replayer.results import profile
 from replayer.results.profile import ProfileSource, ResourceProfile
 from replayer.shortlist import catalogue_file, demands, matching, offers, shortlist
@@ -555,6 +557,30 @@ def test_a_price_without_a_currency_is_remarked_on(
         asked, gathered(day()), offers.join(parts), {}, profiles=["shop"], catalogues=["m.csv"]
     )
     assert [note for note in one.notes if "currency" in note] == ([taken] if taken else [])
+
+
+@pytest.mark.parametrize("other", ["", "n2,d,8,15G,1000,200,500G,12\n"])
+def test_the_answer_names_the_resource_that_refutes(tmp_path: Path, other: str) -> None:
+    """Memory of 15.9 of 16 GiB is only unclear; 1,999.4 of 2,000 requests are less than once."""
+    path = tmp_path / "machines.csv"
+    path.write_text(
+        "machine,disk,cores,memory,iops,mbps,disk_size,price_month\n"
+        f"n,d,8,15.9G,1999.4,200,500G,10\n{other}"
+    )
+    asked = DemandOptions()
+    one = shortlist.draw_up(
+        asked, gathered(day()), catalogue_file.load_catalogue(path), {},
+        profiles=["shop"], catalogues=["m.csv"],
+    )  # fmt: skip
+    first = one.candidates[0]
+    begin = "none of 2 machines fits; n / d lacks least: " if other else "n / d does not fit: "
+
+    assert one.headline.startswith(f"{begin}device reads and writes: ")
+    assert "0.9997 times" in one.headline
+    assert first.why[0].startswith(first.first)
+    assert one.prediction("n", "m.shortlist").why[0] == first.why[0]
+    assert "99.97% of what is required" in one.prediction("n", "m.shortlist").words
+    assert "| 0.9997 |" in markdown_writer.page(document(one))
 
 
 # The clouds' own tools

@@ -234,3 +234,19 @@ def test_writing_a_size_or_duration_loses_nothing() -> None:
 
         assert units.size(units.write_size(bytes_)) == bytes_
         assert units.duration(units.write_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("value", "times", "percent"),
+    [
+        (0.95, "0.950", "95%"),
+        (0.9997, "0.9997", "99.97%"),
+        (0.999, "0.999", "99.9%"),
+        (1.0, "1.00", "100%"),
+        (1.0004, "1.00", "100%"),
+        (0.0123, "0.0123", "1.2%"),
+    ],
+)
+def test_a_multiple_below_1_is_not_rounded_to_it(value: float, times: str, percent: str) -> None:
+    """`does not fit` next to 1.00 or 100% contradicts itself."""
+    assert (units.show_times(value), units.show_percent(value)) == (times, percent)

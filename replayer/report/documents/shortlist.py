@@ -9,7 +9,7 @@ from replayer.shortlist.matching import MachineChoice, Margin
 from replayer.shortlist.shortlist import Shortlist, show_price
 from replayer.sizing.prediction import Prediction
 from replayer.sizing.target import Fit
-from replayer.units import show, three
+from replayer.units import show, show_times
 
 ROWS = 20
 """The number of machines that a terminal shows unless the user asks for more."""
@@ -118,7 +118,9 @@ def _other_disks(choices: Sequence[MachineChoice], shortlist: Shortlist) -> Iter
     for one in choices[1:]:
         price = show_price(one.price_month, shortlist.currency)
         at = f" at {price}" if price and one.fit is not Fit.DOES_NOT_FIT else ""
-        first = f" ({one.first} {three(one.multiple)} times)" if one.multiple is not None else ""
+        first = (
+            f" ({one.first} {show_times(one.multiple)} times)" if one.multiple is not None else ""
+        )
         words.append(f"{one.disk} {one.fit.value}{at}{first}")
     yield f"{choices[0].machine}: {'; '.join(words)}"
 
@@ -199,7 +201,7 @@ def _chart(one: Shortlist) -> Iterator[Figure]:
 
 
 def _times(value: float | None) -> str:
-    return "-" if value is None else three(value)
+    return "-" if value is None else show_times(value)
 
 
 def _check_headline(past: Sequence[PastPrediction]) -> str:
