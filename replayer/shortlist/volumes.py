@@ -1,7 +1,10 @@
 """Limits of Amazon EBS volumes: what a volume of a kind and a size gives, forever and by credits.
 
 The figures are those of "Amazon EBS volume types" in the Amazon EBS User Guide (2025).  Throughput
-there is in MiB/s, here in 10^6 bytes a second.
+there is in MiB/s, here in 10^6 bytes a second.  A gp3 volume has 3,000 to 80,000 operations and 125
+to 2,000 MiB a second, and 1 GiB to 64 TiB: the limits since September 2025 (AWS re:Invent 2025,
+STG320), which were 16,000, 1,000 MiB/s and 16 TiB before.  More than 3,000 operations are at most
+500 for each GiB, and a second has at most 0.25 MiB for each operation.
 """
 
 import re
@@ -9,7 +12,7 @@ from collections.abc import Mapping
 
 from replayer.errors import Impossible
 from replayer.shortlist.offers import DiskOffer, Supply
-from replayer.units import size
+from replayer.units import show_size, size
 
 _MIB = (1 << 20) / 1e6
 """10^6 bytes in a MiB."""
@@ -19,7 +22,14 @@ _GP2_CREDITS = 5_400_000.0
 _GP2_BURST = 3000.0
 _GP2_MOST = 16_000.0
 _GP3 = (3000.0, 125.0)
-"""Operations and MiB a second that a gp3 volume has without a surcharge."""
+"""Operations and MiB a second that a gp3 volume has without a surcharge: the fewest of both."""
+_GP3_MOST = (80_000.0, 2000.0)
+_GP3_SIZES = (_GIB, 64 << 40)
+"""The smallest and the largest gp3 volume, in bytes."""
+_GP3_PER_GIB = 500.0
+"""Operations a second that may be ordered for each GiB."""
+_GP3_MIB_EACH = 0.25
+"""MiB a second that may be ordered for each operation a second."""
 _REQUEST = 256 << 10
 """Bytes of the largest request that counts as one on a volume with SSDs."""
 _KINDS = ("gp2", "gp3", "io1", "io2")
@@ -90,7 +100,7 @@ def parse_disk(text: str) -> DiskOffer:
     """Return the disk that a text such as `gp3:500G,6000,250` describes: an Amazon EBS volume.
 
     The parts are kind, size, and the ordered IOPS and MiB a second.  Raise Impossible for any other
-    text.
+    text, and for a gp3 volume that cannot be ordered.
     """
     match = _ORDER.fullmatch(text.strip())
     if match is None:
@@ -100,4 +110,25 @@ def parse_disk(text: str) -> DiskOffer:
         )
     bytes_ = size(match["size"])
     iops, mib = (None if match[key] is None else float(match[key]) for key in ("iops", "mib"))
+    if match["kind"] == "gp3":
+        _check_gp3(bytes_, _GP3[0] if iops is None else iops, _GP3[1] if mib is None else mib)
     return volume(match["kind"], bytes_, iops, mib, name=text.strip())
+
+
+def _check_gp3(bytes_: int, iops: float, mib: float) -> None:
+    """Raise Impossible if a gp3 volume of this size cannot be ordered with these rates a second."""
+    least, most = _GP3_SIZES
+    if not least <= bytes_ <= most:
+        limits = f"{show_size(least)} to {show_size(most)}"
+        raise Impossible(f"a gp3 volume can be ordered with {limits}, not with {show_size(bytes_)}")
+    highest = max(_GP3[0], min(_GP3_MOST[0], _GP3_PER_GIB * bytes_ / _GIB))
+    _check_rate(f"a gp3 volume of {show_size(bytes_)}", "IOPS", iops, (_GP3[0], highest))
+    highest = min(_GP3_MOST[1], _GP3_MIB_EACH * iops)
+    _check_rate(f"a gp3 volume with {iops:,g} IOPS", "MiB/s", mib, (_GP3[1], highest))
+
+
+def _check_rate(of: str, unit: str, value: float, limits: tuple[float, float]) -> None:
+    least, most = limits
+    if not least <= value <= most:
+        between = f"{least:,g}" if least == most else f"{least:,g} to {most:,g}"
+        raise Impossible(f"{of} can be ordered with {between} {unit}, not with {value:,g}")

@@ -396,6 +396,12 @@ def test_the_throughput_of_an_io1_volume(iops: int, mebibytes: float) -> None:
     assert disk.supplies["mbps"].burst == pytest.approx(mebibytes * 2**20 / 1e6)
 
 
+@pytest.mark.parametrize("text", ["gp3:1G", "gp3:64T,80000,2000", "gp3:12G,6000,1500", "gp3:8G"])
+def test_a_gp3_volume_that_can_be_ordered_is_a_disk(text: str) -> None:
+    """The limits themselves may be ordered; the first 3,000 operations come with any size."""
+    assert parse_disk(text).name == text
+
+
 def test_probes_of_both_compare_cores(tmp_path: Path) -> None:
     """With speeds of both a core counts as what it does: 3 fast ones fit, 6 slow ones do not."""
     shop = day()
@@ -951,6 +957,11 @@ def replayer_help(listed: Callable[..., Any]) -> str:
         (["--disk", "gp3:500G,1.2.3"], "it must be KIND:SIZE"),
         (["--disk", "gp3:500G,."], "it must be KIND:SIZE"),
         (["--disk", "io2:100G"], "io2:500G,10000"),
+        (["--disk", "gp3:900T,3000,200"], "with 1.00 GiB to 64.0 TiB, not with 900 TiB"),
+        (["--disk", "gp3:500G,100"], "of 500 GiB can be ordered with 3,000 to 80,000 IOPS"),
+        (["--disk", "gp3:500G,0"], "not with 0"),
+        (["--disk", "gp3:10G,6000"], "of 10.0 GiB can be ordered with 3,000 to 5,000 IOPS"),
+        (["--disk", "gp3:500G,3000,1000"], "with 3,000 IOPS can be ordered with 125 to 750 MiB/s"),
         (["--headroom", "3"], "must be a percentage"),
         (["--catalog", "nope.csv"], "nope.csv is not there"),
         (["--machine-probes", "nowhere"], "no run there has a label"),
