@@ -149,12 +149,12 @@ class Machine:
         if not block.exists():
             return {}
 
-        def listed() -> list[str] | None:
-            words = ["grub-editenv", block, "list"]
+        def listed() -> str:
+            words = ["grub-editenv", str(block), "list"]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
-            return None if done.returncode else ["", *done.stdout.splitlines()]
+            return "" if done.returncode else f"the list:\n{done.stdout}"
 
-        return dict(line.partition("=")[::2] for line in wait_until(listed)[1:])
+        return dict(line.partition("=")[::2] for line in wait_until(listed).splitlines()[1:])
 
     def restart(self) -> None:
         """Do what firmware and GRUB do: take the choice for one boot, forget it, start a kernel.
