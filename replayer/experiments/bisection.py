@@ -4,30 +4,30 @@ The model: the candidates before the change have one level, the candidates from 
 another, and measurements have normal noise; all values are logarithms.  The levels and the noise
 are not known: they are learnt from the same measurements, with a normal-inverse-gamma prior (A.
 Gelman et al., *Bayesian Data Analysis*, section 3.3).  The marginal likelihood of a place gives the
-probability that the change is there.  "No change at all" is one more answer.  The next candidate is
-the one whose measurement is expected to give most information (M. Horstein, *Sequential
-transmission using noiseless feedback*, 1963; J. Kara's stochastic bisection of git, 2021).
+probability that the change is there.  "No change at all" is one more answer.  It only becomes
+certain very slowly, as a change may be small: whether there is one is decided before, by the two
+ends of the list (`ends.py`).  The next candidate is the one whose measurement is expected to give
+most information (M. Horstein, *Sequential transmission using noiseless feedback*, 1963; J. Kara's
+stochastic bisection of git, 2021).
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from replayer.experiments.ends import EndsTrial, EndsVerdict
 
 Floats = NDArray[np.float64]
 
 SURE = 0.95
 """The probability from which on one place is the answer; several places have it together."""
-NONE_LEFT = 0.8
-"""The probability of no change from which on the two ends of the list count as equal."""
 _NO_CHANGE = 0.1
 """The probability of no change before any measurement: it is low, as the user has seen a change."""
 _LEVELS_TOO = 0.2
 """The weight of information about the two levels; information about the place has weight 1."""
-ENDS = 2
-"""The fewest measurements of the first candidate, and of the last one."""
 _NOISE = 0.02
 """The standard deviation of a value's logarithm that is expected before any measurement."""
 _FREEDOM = 1.0
@@ -57,6 +57,8 @@ class Bisection:
     squares: float = 0.0
     origin: float = 0.0
     """The logarithm of the first value, which is subtracted from each logarithm."""
+    ends: EndsTrial = field(default_factory=EndsTrial)
+    """The measurements of the first and the last candidate, until it is known if they differ."""
 
     def __post_init__(self) -> None:
         if not self.counts:
@@ -70,12 +72,16 @@ class Bisection:
         counts, sums = list(self.counts), list(self.sums)
         counts[candidate] += 1
         sums[candidate] += log
+        ends = self.ends
+        if candidate in (0, self.candidates - 1):
+            ends = ends.with_log(int(candidate > 0), log)
         return replace(
             self,
             counts=tuple(counts),
             sums=tuple(sums),
             squares=self.squares + log * log,
             origin=origin,
+            ends=ends,
         )
 
     def posterior(self) -> "Posterior":
@@ -200,14 +206,13 @@ class Posterior:
 def choose(bisection: Bisection, posterior: Posterior) -> int:
     """Return the index of the candidate to measure next.
 
-    The first and the last candidate come first, in turns.  Then it is the candidate whose
-    measurement is expected to give most information about the answer, a place or no change.  Among
-    equal ones it is the candidate that was measured least.
+    The first and the last candidate come first, in turns, until they are shown to differ.  Then it
+    is the candidate whose measurement is expected to give most information about the answer, a
+    place or no change.  Among equal ones it is the candidate that was measured least.
     """
     last = bisection.candidates - 1
-    first = bisection.counts[0], bisection.counts[last]
-    if min(first) < ENDS:
-        return 0 if first[0] <= first[1] else last
+    if bisection.ends.verdict is not EndsVerdict.DIFFER:
+        return 0 if bisection.counts[0] <= bisection.counts[last] else last
     after = posterior.is_after()
     looked_at = {0, last, *(int(np.abs(after - level).argmin()) for level in _LEVELS)}
     bits = {one: expected(posterior, one) for one in looked_at}
@@ -240,15 +245,17 @@ def expected(posterior: Posterior, candidate: int) -> float:
     return float(max(0.0, whole - single) + _LEVELS_TOO * max(0.0, levels))
 
 
-def are_alike(bisection: Bisection, posterior: Posterior) -> bool:
+def is_found(bisection: Bisection, posterior: Posterior) -> bool:
+    """Return whether the search is over: the ends differ, and one place has 95 percent."""
+    return bisection.ends.verdict is EndsVerdict.DIFFER and posterior.is_settled
+
+
+def are_alike(bisection: Bisection) -> bool:
     """Return whether the first and the last candidate count as equal: there is no change to find.
 
-    Both must have been measured at least ENDS times.  The probability that nothing changed between
-    them must be at least 80 percent.
+    `bisection.ends` then has the interval of their difference.
     """
-    return min(bisection.counts[0], bisection.counts[-1]) >= ENDS and (
-        posterior.no_change >= NONE_LEFT
-    )
+    return bisection.ends.verdict is EndsVerdict.ALIKE
 
 
 def information(after: Sequence[float] | Floats, distance: float) -> Floats:

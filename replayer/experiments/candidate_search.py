@@ -14,7 +14,8 @@ from replayer.analysis.differences import boot_plan
 from replayer.analysis.differences.samples import origin
 from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError, nearest
 from replayer.experiments import bisection, neighbours, variant
-from replayer.experiments.bisection import Bisection, Posterior
+from replayer.experiments.bisection import Bisection
+from replayer.experiments.ends import EndsVerdict
 from replayer.experiments.variant import RunOptions, Variant, is_refused, measure_applied
 from replayer.factors import FactorPlace
 from replayer.model import Better
@@ -158,12 +159,12 @@ class SearchState:
         self.values.append((candidate, value.value))
 
     @property
-    def knows_noise(self) -> bool:
-        """Return whether the noise was measured: both ends of the list have at least two runs.
+    def differs(self) -> bool:
+        """Return whether the two ends of the list were shown to differ.
 
-        Until then it is only assumed.
+        Until then no place of a change is more than a guess, and no cost to find it is known.
         """
-        return min(self.state.counts[0], self.state.counts[-1]) >= bisection.ENDS
+        return self.state.ends.verdict is EndsVerdict.DIFFER
 
     @property
     def change(self) -> float:
@@ -215,9 +216,9 @@ def due(state: SearchState) -> int | None:
     Returns None if the search is over; `state.reason` then has the reason.
     """
     posterior = state.state.posterior()
-    if bisection.are_alike(state.state, posterior):
+    if bisection.are_alike(state.state):
         state.reason = "alike"
-    elif len(state.values) >= 4 and posterior.is_settled:
+    elif bisection.is_found(state.state, posterior):
         state.reason = "found"
     return None if state.reason else bisection.choose(state.state, posterior)
 
@@ -268,15 +269,18 @@ def measure_one(
     state.boots.add(str(run.host.get("boot.id")))
     why = neighbours.spoilt(run)
     state.busy += bool(why)
-    posterior = state.state.posterior()
     next_to = " (next to other programs)" if why else ""
     figure = f"{value.name} {show(value.value, value.unit)}"
     return f"run {len(state.values)}, {candidate.name}: {figure}, {took:.0f} s{next_to}; " + (
-        _standing(search, posterior)
+        _standing(search, state)
     )
 
 
-def _standing(search: CandidateSearch, posterior: Posterior) -> str:
+def _standing(search: CandidateSearch, state: SearchState) -> str:
+    if not state.differs:
+        alike = bisection.are_alike(state.state)
+        return "the two ends do not differ" if alike else "the two ends: no difference shown yet"
+    posterior = state.state.posterior()
     name = search.candidates[posterior.best].name
     none = f", none {posterior.no_change:.0%}" if posterior.no_change > 0.01 else ""
     return f"most likely {name}, {posterior.chance:.0%}{none}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from replayer.experiments.ends import EndsVerdict
 from replayer.model import Better, Noun
 
 if TYPE_CHECKING:
@@ -41,13 +43,21 @@ class SearchAnswer(Noun):
     change: float
     """The change of the metric, as a share such as -0.1 for 10 percent less."""
     worse: bool | None
-    """True if the change is for the worse; None if neither more nor less is better."""
+    """True if the change is for the worse; None if neither more nor less is better, or unless the
+    ends differ."""
     noise: float | None
     """The noise between runs, as a share; None before both ends were measured twice."""
+    ends: EndsVerdict
+    """The verdict on the difference of the first and the last candidate."""
+    ends_low: float | None
+    ends_high: float | None
+    """The interval of the last candidate's difference from the first, as shares; None before both
+    were measured twice.  The intervals of all looks together hold with 95 percent."""
     left: tuple[str, ...]
-    """The fewest candidates that have 95 percent probability together."""
+    """The fewest candidates that have 95 percent probability together; () unless the ends
+    differ."""
     runs_left: int | None
-    """About how many more runs the search needs; None if the noise is not known."""
+    """About how many more runs the search needs; None unless the ends differ."""
     seconds_left: float | None
     """Seconds that these runs take; None if that is not known."""
     names: tuple[str, ...]
@@ -68,8 +78,8 @@ class SearchAnswer(Noun):
         """Return the answer after the runs so far, of which there is at least one."""
         posterior = state.state.posterior()
         names = tuple(candidate.name for candidate in search.candidates)
-        knows = state.knows_noise
-        steps = posterior.steps_left() if knows else None
+        ends = state.state.ends
+        steps = posterior.steps_left() if state.differs else None
         each = state.took / state.made if state.made else None
         return cls(
             workload=search.workload,
@@ -82,9 +92,12 @@ class SearchAnswer(Noun):
             unit=state.unit,
             better=state.better,
             change=state.change,
-            worse=state.is_worse,
-            noise=posterior.noise if knows else None,
-            left=tuple(names[place] for place in posterior.left()),
+            worse=state.is_worse if state.differs else None,
+            noise=posterior.noise if ends.looked else None,
+            ends=ends.verdict,
+            ends_low=None if ends.low is None else math.expm1(ends.low),
+            ends_high=None if ends.high is None else math.expm1(ends.high),
+            left=tuple(names[place] for place in posterior.left()) if state.differs else (),
             runs_left=steps,
             seconds_left=None if steps is None or each is None else steps * each,
             names=names,
@@ -96,6 +109,11 @@ class SearchAnswer(Noun):
             boots=len(state.boots),
             results=str(search.runs_folder),
         )
+
+    @property
+    def differs(self) -> bool:
+        """Return whether the two ends were shown to differ, so that there is a change to find."""
+        return self.ends is EndsVerdict.DIFFER
 
     def values(self, candidate: str) -> Sequence[float]:
         """Return the metric's value in each run of a candidate, in the order of the runs."""

@@ -65,9 +65,9 @@ def search(
     state = Bisection(candidates)
     for boots in range(_TOO_LONG):
         posterior = state.posterior()
-        if boots >= 4 and posterior.is_settled:
+        if bisection.is_found(state, posterior):
             return posterior.best == place, boots
-        if bisection.are_alike(state, posterior):
+        if bisection.are_alike(state):
             return False, boots
         chosen = bisection.choose(state, posterior)
         level = 100 * (1 - change if chosen >= place else 1)

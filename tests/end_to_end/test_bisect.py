@@ -128,7 +128,8 @@ def test_no_boot_beyond_the_limit_is_measured(replayer: Replayer, tmp_path: Path
         run["id"] += f"-{number}"
         run["host"]["boot.id"] = f"boot-{number}"
         run["tags"] = {"bisect": plan.stem.removeprefix("bisect-"), "candidate": kernel}
-        run["steps"][0]["measurements"][0]["value"] = value + number / 10
+        for place in (run["leading"], run["steps"][0]["measurements"]):
+            place[0]["value"] = value + number / 10
         runs = plan.with_suffix(".runs")
         runs.mkdir(exist_ok=True)
         (runs / f"{run['id']}.json").write_text(json.dumps(run))

@@ -12,17 +12,21 @@ from replayer.experiments.bisection import Bisection
 def search(
     size: int, place: int, change: float, noise: float, random: np.random.Generator
 ) -> tuple[int | None, Bisection]:
-    """Return the answer of one search, None if the ends are alike, and all that was measured."""
+    """Return the answer of one search, and all that was measured.
+
+    It is None if the ends are alike, and 0 if nothing is known after the 200 runs of the default.
+    """
     state = Bisection(size)
-    while True:
+    while sum(state.counts) < 200:
         posterior = state.posterior()
-        if sum(state.counts) >= 4 and posterior.is_settled:
+        if bisection.is_found(state, posterior):
             return posterior.best, state
-        if bisection.are_alike(state, posterior):
+        if bisection.are_alike(state):
             return None, state
         chosen = bisection.choose(state, posterior)
         level = 100 * (1 - change if chosen >= place else 1)
         state = state.with_value(chosen, level * math.exp(random.normal(0, noise)))
+    return 0, state
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.03])
@@ -38,14 +42,54 @@ def test_a_change_of_ten_percent_is_found_in_few_runs(noise: float) -> None:
     assert runs <= 2.5 * bisection.least(64, -math.log(0.9) / noise)
 
 
-@pytest.mark.slow
 def test_the_ends_come_first_and_are_refused_if_they_are_alike() -> None:
-    """Three searches without a change name no place."""
+    """Three searches without a change name no place, and none takes as many as 60 runs."""
     random = np.random.default_rng(4)
     found = [search(6, 99, 0.0, 0.01, random) for _ in range(3)]
 
     assert [answer for answer, _ in found] == [None, None, None]
+    assert all(sum(state.counts) < 60 for _, state in found)
     assert all(min(state.counts[0], state.counts[-1]) >= 2 for _, state in found)
+    assert all(set(state.counts[1:-1]) == {0} for _, state in found)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.1])
+def test_without_a_change_a_place_is_hardly_ever_named(noise: float) -> None:
+    """Of 40 searches at most 4 name one, where 2 are allowed on average; 34 show that none is."""
+    random = np.random.default_rng(9)
+    answers = [search(8, 99, 0.0, noise, random)[0] for _ in range(40)]
+
+    assert sum(answer is None for answer in answers) >= 34
+    assert sum(bool(answer) for answer in answers) <= 4
+
+
+def test_values_in_steps_that_are_equal_by_chance_are_no_change() -> None:
+    """Of 60 searches among values that are 10 or 11 by chance at most 6 name a place."""
+    random = np.random.default_rng(10)
+    named = 0
+    for _ in range(60):
+        state = Bisection(8)
+        while not bisection.are_alike(state) and sum(state.counts) < 60:
+            posterior = state.posterior()
+            if bisection.is_found(state, posterior):
+                named += 1
+                break
+            chosen = bisection.choose(state, posterior)
+            state = state.with_value(chosen, float(random.integers(10, 12)))
+
+    assert named <= 6
+
+
+@pytest.mark.parametrize(("change", "most"), [(0.03, 30), (0.05, 18), (0.1, 13)])
+def test_a_change_of_several_times_the_noise_is_found(change: float, most: int) -> None:
+    """Of 20 among 64 at least 18 are, in so many runs on average."""
+    random = np.random.default_rng(12)
+    places = [int(place) for place in random.integers(1, 64, 20)]
+    found = [search(64, place, change, 0.01, random) for place in places]
+
+    right = sum(answer == place for (answer, _), place in zip(found, places, strict=True))
+    assert right >= 18
+    assert sum(sum(state.counts) for _, state in found) <= most * len(found)
 
 
 def test_two_candidates_are_searched_too() -> None:

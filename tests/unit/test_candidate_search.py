@@ -17,10 +17,13 @@ from replayer.experiments.candidate_search import (
     SearchCandidate,
     SearchState,
 )
+from replayer.experiments.search_answer import SearchAnswer
 from replayer.experiments.variant import RunOptions, Variant
 from replayer.factors import FactorPlace
 from replayer.model import Better, Run
+from replayer.report.documents import search as report
 from replayer.results import store
+from replayer.results.measured_runs import MeasuredValue
 from tests.waiting import wait_until
 
 
@@ -149,3 +152,45 @@ def test_what_did_not_change_is_not_worse(
     state.better = better
 
     assert state.is_worse is (change > 0 if better is Better.LESS else change < 0)
+
+
+def _sentences(tmp_path: Path, ends: tuple[tuple[float, float], ...]) -> tuple[SearchAnswer, str]:
+    """Return the answer after these values of the first and the last of three, and its report."""
+    candidates = tuple(SearchCandidate(name, Variant(name)) for name in ("a", "b", "c"))
+    search = CandidateSearch("s", "smoke", candidates, FactorPlace(), RunOptions(tmp_path))
+    state = candidate_search.begin(search)
+    for pair in ends:
+        for number, value in zip((0, 2), pair, strict=True):
+            state.add(number, MeasuredValue("cpu.events", value, "passes/s", Better.MORE))
+    candidate_search.due(state)
+    answer = SearchAnswer.of_state(search, state)
+    return answer, repr(report.document(answer))
+
+
+def test_no_place_and_no_cost_is_named_before_the_ends_are_shown_to_differ(tmp_path: Path) -> None:
+    """What is not known is printed with the interval of the ends' difference."""
+    answer, text = _sentences(tmp_path, ((100, 103), (104, 99), (101, 100)))
+
+    assert "c was not shown to differ from a in cpu.events (" in text
+    assert answer.ends_low is not None
+    assert answer.ends_high is not None
+    assert answer.ends_low < 0 < answer.ends_high
+    assert (answer.left, answer.runs_left, answer.found, answer.worse) == ((), None, None, None)
+    assert not any(words in text for words in ("places are left", "more runs", "Where the change"))
+
+
+def test_ends_that_are_alike_are_printed_with_the_most_that_they_differ(tmp_path: Path) -> None:
+    """So many equal values show it; the search is over."""
+    answer, text = _sentences(tmp_path, ((100, 100.1), (100.1, 100), (100, 100), (100, 100.1)))
+
+    assert answer.reason == "alike"
+    assert "a and c do not differ in cpu.events by more than 0." in text
+
+
+def test_ends_that_differ_have_places_and_a_cost(tmp_path: Path) -> None:
+    """The places are those between them."""
+    answer, text = _sentences(tmp_path, ((100, 50), (101, 50.5)))
+
+    assert "2 of 2 places are left with 95 %: b, c" in text
+    assert answer.left == ("b", "c")
+    assert answer.runs_left

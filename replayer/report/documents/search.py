@@ -30,7 +30,7 @@ def document(answer: SearchAnswer) -> Document:
     values = [
         (
             run.candidate,
-            answer.chances.get(run.candidate, ""),
+            answer.chances.get(run.candidate, "") if answer.differs else "",
             run.value,
             answer.metric,
             answer.unit,
@@ -41,7 +41,7 @@ def document(answer: SearchAnswer) -> Document:
         f"bisect {answer.name}",
         Sentence(headline),
         [
-            Section("Where the change is", [_places(answer)]),
+            *([Section("Where the change is", [_places(answer)])] if answer.differs else []),
             Section(
                 f"{answer.metric} of each candidate",
                 [_runs(answer, measured), _table(answer, measured)],
@@ -64,7 +64,7 @@ def _sentences(answer: SearchAnswer) -> Iterator[str]:
     """Yield the sentences of the answer, the most important one first.
 
     They name the candidate found, or the candidates that are left and the cost to continue.  If the
-    first and the last candidate do not differ, one sentence reports that.
+    first and the last candidate do not differ, or were not shown to, one sentence reports that.
     """
     if answer.found is not None:
         yield (
@@ -75,33 +75,56 @@ def _sentences(answer: SearchAnswer) -> Iterator[str]:
     if answer.reason == ALIKE:
         yield alike(answer)
         return
-    left = answer.left
-    few = ", ".join(left) if len(left) <= _MOST_NAMED else f"{left[0]} … {left[-1]}"
-    yield f"not found yet; {len(left)} of {len(answer.names) - 1} places are left with 95 %: {few}"
-    yield f"{_cost(answer)}; --resume continues"
+    if answer.differs:
+        yield from _left(answer)
+    else:
+        yield _not_shown(answer)
+        yield "the two ends are measured in turns until that is known; --resume continues"
     if answer.reason:
         yield answer.reason
 
 
+def _left(answer: SearchAnswer) -> Iterator[str]:
+    """Yield sentences on the places at which the change may be, and on the cost to decide."""
+    left = answer.left
+    few = ", ".join(left) if len(left) <= _MOST_NAMED else f"{left[0]} … {left[-1]}"
+    yield f"not found yet; {len(left)} of {len(answer.names) - 1} places are left with 95 %: {few}"
+    yield f"{_cost(answer)}; --resume continues"
+
+
+def _not_shown(answer: SearchAnswer) -> str:
+    """Return a sentence that it is not known yet if the first and the last candidate differ."""
+    first, last = answer.names[0], answer.names[-1]
+    if answer.ends_low is None or answer.ends_high is None:
+        return f"unclear: whether {first} and {last} differ is known at the soonest after 4 runs"
+    runs = f"{len(answer.values(first))} and {len(answer.values(last))} runs"
+    return (
+        f"unclear: {last} was not shown to differ from {first} in {answer.metric} "
+        f"({answer.ends_low:+.1%} to {answer.ends_high:+.1%}, {runs}), so no place of a change is "
+        f"named"
+    )
+
+
 def alike(answer: SearchAnswer) -> str:
     """Return a sentence that the first and the last candidate do not differ."""
+    most = max(abs(answer.ends_low or 0.0), abs(answer.ends_high or 0.0))
     return (
-        f"{answer.names[0]} and {answer.names[-1]} do not differ in {answer.metric} "
-        f"({answer.change:+.1%}, noise {answer.noise or 0:.1%}, no change is "
-        f"{answer.no_change:.0%} likely after {len(answer.runs)} runs): there is nothing to find "
-        f"between them"
+        f"{answer.names[0]} and {answer.names[-1]} do not differ in {answer.metric} by more than "
+        f"{most:.1%} ({len(answer.runs)} runs): there is nothing to find between them"
     )
 
 
 def _table(answer: SearchAnswer, names: Sequence[str]) -> Table:
     """Return a table with a row for each candidate in `names`.
 
-    A row has the chance that it is the first that differs, and the values of its runs.
+    A row has the chance that it is the first that differs, which is blank unless the ends differ,
+    and the values of its runs.
     """
     rows = []
     for name in names:
         values = answer.values(name)
         chance = f"{answer.chances[name]:.0%}" if name in answer.chances else "the one before"
+        chance = chance if answer.differs else ""
         middle = show(median(values), answer.unit) if values else ""
         texts = ", ".join(show(value, answer.unit) for value in values)
         rows.append((name, chance, str(len(values)), middle, texts))
@@ -122,8 +145,6 @@ def _remarks(answer: SearchAnswer) -> Iterator[str]:
 
 
 def _cost(answer: SearchAnswer) -> str:
-    if answer.runs_left is None:
-        return "how many runs that takes is known when both ends were measured twice"
     time = "" if answer.seconds_left is None else f", {show_duration(answer.seconds_left)}"
     return f"to separate them takes about {answer.runs_left} more runs{time}"
 
