@@ -188,4 +188,9 @@ def _fail_if_worse(history: RunHistory, least: float) -> None:
             one.name if change.share is None else f"{one.name} by {abs(change.share):.1%}"
             for one, change in worse
         ]
-        raise Worse(f"the newest change is for the worse: {', '.join(map(sanitize, words))}")
+        doubt = ", of few boots: another boot alone may do this"
+        words = [
+            f"{sanitize(text)}{doubt if change.may_be_boots else ''}"
+            for text, (_, change) in zip(words, worse, strict=True)
+        ]
+        raise Worse(f"the newest change is for the worse: {', '.join(words)}")

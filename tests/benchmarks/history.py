@@ -1,7 +1,7 @@
 """Simulated histories: how often a change is found where there is none, and where there is one.
 
-Each run resembles the one before it by an autocorrelation from 0 to 0.8.  A found change is the
-true one if it is at most two runs from its place.
+Each run resembles the one before it by an autocorrelation from 0 to 0.8, or the runs of a boot
+resemble each other.  A found change is the true one if it is at most two runs from its place.
 """
 
 from pathlib import Path
@@ -19,6 +19,15 @@ CHANGES = ((0.03, 0.01), (0.1, 0.03))
 """The size of a change and the noise from run to run."""
 SIDES = ((20, 20), (50, 50), (100, 20))
 """The number of runs before a change and after it."""
+BOOTS = (
+    (12, 5, 0.003),
+    (12, 5, 0.01),
+    (8, 10, 0.003),
+    (20, 5, 0.003),
+    (6, 10, 0.005),
+    (40, 5, 0.003),
+)
+"""Boots, runs of each, and the noise of a run; boots vary by 2 percent."""
 _NEAR = 2
 Floats = NDArray[np.float64]
 
@@ -28,6 +37,7 @@ def run(workdir: Path, seed: int = 1) -> list[Row]:
     del workdir
     random = np.random.default_rng(seed)
     rows = [_falsely(alike, size, random) for alike in (0.0, 0.3, 0.5, 0.8) for size in SIZES]
+    rows += [_of_boots(boots, runs, noise, random) for boots, runs, noise in BOOTS]
     return rows + [
         _truly(change, noise, sides, random) for change, noise in CHANGES for sides in SIDES
     ]
@@ -37,6 +47,18 @@ def _falsely(alike: float, size: int, random: np.random.Generator) -> Row:
     samples = [float(bool(change_points.find(plain(size, alike, random)))) for _ in range(SERIES)]
     return Row(
         what=f"{size} runs without a change, autocorrelation {alike:g}: divided",
+        against=f"{SERIES} series",
+        bar="<= 0.05",
+        ratio=float(np.mean(samples)),
+        samples=samples,
+    )
+
+
+def _of_boots(boots: int, runs: int, noise: float, random: np.random.Generator) -> Row:
+    drawn = (booted(boots, runs, noise, random) for _ in range(SERIES))
+    samples = [float(bool(change_points.find(values, of))) for values, of in drawn]
+    return Row(
+        what=f"{boots} boots of {runs} runs, 2 % and {noise:.1%}, without a change: divided",
         against=f"{SERIES} series",
         bar="<= 0.05",
         ratio=float(np.mean(samples)),
@@ -71,3 +93,15 @@ def plain(size: int, alike: float, random: np.random.Generator) -> Floats:
     for number in range(1, size):
         values[number] = alike * values[number - 1] + fresh * values[number]
     return values
+
+
+def booted(
+    boots: int, runs: int, noise: float, random: np.random.Generator, varies: float = 0.02
+) -> tuple[Floats, list[str]]:
+    """Return values around 1000 without a change, and the boot of each run.
+
+    `runs` is the number of runs of a boot, `noise` their spread, and `varies` that of the boots.
+    """
+    levels = np.repeat(random.normal(0, varies, boots), runs)
+    values: Floats = 1000 * np.exp(levels + random.normal(0, noise, boots * runs))
+    return values, [f"boot-{number // runs}" for number in range(boots * runs)]

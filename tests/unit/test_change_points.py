@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from replayer.analysis.history import change_points, metric_history
+from replayer.analysis.history import boot_units, change_points, metric_history
+from replayer.analysis.history.metric_history import (
+    HistoryChange,
+    HistoryLevel,
+    HistoryPoint,
+    MetricHistory,
+)
+from replayer.model import Better
+from replayer.report.documents import history as report
 from tests.benchmarks import history
 
 Floats = NDArray[np.float64]
@@ -34,6 +42,42 @@ def test_runs_that_resemble_those_before_them_are_no_change(size: int, alike: fl
     divided = sum(bool(change_points.find(history.plain(size, alike, random))) for _ in range(100))
 
     assert divided <= 5
+
+
+@pytest.mark.parametrize(
+    ("boots", "runs", "noise"), [(8, 10, 0.003), (6, 10, 0.005), (12, 5, 0.01), (20, 5, 0.003)]
+)
+def test_boots_that_differ_are_no_change(boots: int, runs: int, noise: float) -> None:
+    """Of 60 series whose boots vary by 2 percent at most 3 are divided: 5 percent are promised."""
+    random = np.random.default_rng(1)
+    drawn = [history.booted(boots, runs, noise, random) for _ in range(60)]
+
+    assert sum(bool(change_points.find(values, of)) for values, of in drawn) <= 3
+
+
+@pytest.mark.parametrize(("boots", "runs", "varies"), [(20, 5, 0.0), (40, 5, 0.02), (40, 1, 0.01)])
+def test_a_change_is_found_in_runs_of_many_boots(boots: int, runs: int, varies: float) -> None:
+    """Of 20 changes at least 14 are, at a boot near them; one of alike boots is at its very run."""
+    random = np.random.default_rng(3)
+    near = 2 * runs if varies else 0
+    found = 0
+    for _ in range(20):
+        values, of = history.booted(boots, runs, 0.003, random, varies=varies)
+        place = len(values) // 2
+        values[place:] *= 0.95
+        found += any(abs(at - place) <= near for at in change_points.find(values, of))
+
+    assert found >= 14
+
+
+def test_a_boot_of_each_run_changes_nothing() -> None:
+    """Nor do boots that are not known: all are as strong as runs of no known boot."""
+    values = series(60, (30, 4.0))
+    expected = change_points.find(values)
+
+    assert expected
+    assert change_points.find(values, [f"boot-{number}" for number in range(60)]) == expected
+    assert change_points.find(values, [""] * 60) == expected
 
 
 @pytest.mark.parametrize(("change", "noise"), history.CHANGES)
@@ -117,3 +161,55 @@ def test_the_interval_of_a_change_holds_its_size_where_runs_resemble_each_other(
         held += found.low <= 1.1 <= found.high
 
     assert held >= (168 if alike else 184)
+
+
+def test_the_interval_of_a_change_counts_boots_where_boots_differ() -> None:
+    """Of 60 changes at least 54 lie in their interval; with runs as units, 20 or so would."""
+    random = np.random.default_rng(7)
+    held = 0
+    for _ in range(60):
+        values, of = history.booted(16, 10, 0.003, random)
+        values[80:] *= 1.1
+        points = [
+            HistoryPoint(run=str(at), when=at, value=value, fact="", boot=boot)
+            for at, (value, boot) in enumerate(zip(values.tolist(), of, strict=True))
+        ]
+        one = MetricHistory(
+            name="m",
+            unit="",
+            better=Better.LESS,
+            workload="w",
+            work="",
+            engine="",
+            machine="",
+            points=tuple(points),
+        )
+        starts = boot_units.starts(values, of)
+        change = metric_history._change(one, (0, 80, 160), starts, lambda _: None, "")
+        assert change.low is not None
+        assert change.high is not None
+        held += change.low <= 0.1 <= change.high
+
+    assert held >= 54
+
+
+@pytest.mark.parametrize(("boots", "doubtful"), [((1, 5), True), ((5, 2), True), ((3, 3), False)])
+def test_a_change_of_few_boots_on_a_side_is_a_doubt(
+    boots: tuple[int, int], *, doubtful: bool
+) -> None:
+    """One or two boots may differ from the others by chance; runs of unknown boots show nothing."""
+    before, after = (HistoryLevel(median=1.0, runs=20, boots=count) for count in boots)
+    change = HistoryChange(
+        at=20,
+        run="r",
+        when=0.0,
+        before=before,
+        after=after,
+        share=0.1,
+        low=None,
+        high=None,
+        worse=True,
+    )
+
+    assert change.may_be_boots is doubtful
+    assert ("another boot alone may do this" in report._caution(change)) is doubtful

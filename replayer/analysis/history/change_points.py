@@ -16,11 +16,11 @@ moved nearer to it first, so that one extreme run at an end is not a change.
 Permutations assume that runs are independent, but the runs of one boot or one week resemble each
 other.  A division therefore counts only if a change explains the series much better than this
 resemblance alone (`level_changes`, with the likelihood ratio test of Robbins, Gallagher, Lund and
-Aue, 2011).
+Aue, 2011).  Where boots differ, this is not enough: the boots are the values (`boot_units`).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.analysis.differences.level_changes import Changes, Floats
+from replayer.analysis.history import boot_units
 
 
 class _Division(Protocol):
@@ -63,19 +64,23 @@ _TO_SIGMA = 1.4826
 """Standard deviation / median absolute deviation, for normal values."""
 
 
-def find(values: Floats, *, family: int = 1) -> list[int]:
+def find(values: Floats, boots: Sequence[str] = (), *, family: int = 1) -> list[int]:
     """Return the index of the first value after each change of the level of a series, in order.
 
-    `values` has one value per run, in the order of time.  `family` is the number of series that are
-    searched together.  The allowed chance of a false change is divided among them.
+    `values` has one value per run, in the order of time, and `boots` the boot of each run, "" if it
+    is not known; () if no boot is.  Where boots differ, a change is at the first run of a boot.
+    `family` is the number of series that are searched together.  The allowed chance of a false
+    change is divided among them.
     """
+    starts = boot_units.starts(values, boots)
+    units = boot_units.medians(values, starts)
     alpha = ALPHA / max(1, family)
     random = np.random.default_rng(_SEED)
-    noise = _noise(values)
+    noise = _noise(units)
     if noise == 0:
         return []
     divided = partial(_divided, noise=noise, alpha=alpha, random=random)
-    return _settled(values, sorted(_divisions(values, divided)), divided)
+    return [starts[at] for at in _settled(units, sorted(_divisions(units, divided)), divided)]
 
 
 def _settled(values: Floats, places: list[int], divided: _Division) -> list[int]:

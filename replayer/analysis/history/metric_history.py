@@ -15,7 +15,7 @@ from replayer.analysis.attribution import known_causes
 from replayer.analysis.differences import environment, statistics
 from replayer.analysis.differences.environment import MISSING, Difference, Sort
 from replayer.analysis.differences.level_changes import Changes
-from replayer.analysis.history import change_points
+from replayer.analysis.history import boot_units, change_points
 from replayer.errors import ReplayerError
 from replayer.model import Better, Noun, Run
 from replayer.results import store
@@ -25,7 +25,7 @@ from replayer.results.metrics_cache import MetricsCache
 _BESIDE = 5
 """The number of runs on each side of a change whose facts are compared."""
 _COMPARED = 400
-"""The most runs on each side from which the size of a change is computed, by all their pairs."""
+"""The most units on each side from which the size of a change is computed, by all their pairs."""
 _MOST_ALIKE = 0.95
 _Place = tuple[str, str, str, str, str]
 _Load = Callable[[str], Run | None]
@@ -52,6 +52,11 @@ class HistoryLevel(Noun):
     boots: int
     """The number of boots of these runs; 0 if the boot of a run is not known."""
 
+    @property
+    def has_few_boots(self) -> bool:
+        """Return whether the runs are of so few boots that a boot alone may move their level."""
+        return 0 < self.boots < change_points.SHORTEST
+
 
 class HistoryChange(Noun):
     """A change of the level of a metric at one of the stored runs, and what changed with it."""
@@ -72,6 +77,11 @@ class HistoryChange(Noun):
     """True if the change is for the worse; None for a metric without a good direction."""
     facts: tuple[Difference, ...] = ()
     """The facts that changed at the same time: first the selected one, then known causes."""
+
+    @property
+    def may_be_boots(self) -> bool:
+        """Return whether another boot alone may have caused the change: a side has few boots."""
+        return self.before.has_few_boots or self.after.has_few_boots
 
 
 class MetricHistory(Noun):
@@ -229,11 +239,13 @@ def _with_changes(
     one: MetricHistory, load: _Load, fact: str, threshold: float, family: int
 ) -> MetricHistory:
     values = np.array([point.value for point in one.points])
-    places = [] if one.is_short else change_points.find(values, family=family)
+    boots = [point.boot for point in one.points]
+    places = [] if one.is_short else change_points.find(values, boots, family=family)
     places = _notable(values, places, threshold)
     bounds = [0, *places, len(values)]
+    starts = boot_units.starts(values, boots)
     changes = tuple(
-        _change(one, (bounds[i], bounds[i + 1], bounds[i + 2]), load, fact)
+        _change(one, (bounds[i], bounds[i + 1], bounds[i + 2]), starts, load, fact)
         for i in range(len(places))
     )
     return one.model_copy(update={"changes": changes})
@@ -261,11 +273,19 @@ def _notable(values: statistics.Floats, places: list[int], threshold: float) -> 
 
 
 def _change(
-    one: MetricHistory, bounds: tuple[int, int, int], load: _Load, fact: str
+    one: MetricHistory,
+    bounds: tuple[int, int, int],
+    starts: Sequence[int],
+    load: _Load,
+    fact: str,
 ) -> HistoryChange:
+    """Return the change at the second of three places in a history, from one change to the next.
+
+    `starts` has the index of the first run of each unit: of a run, or of a boot where boots differ.
+    """
     begin, at, end = bounds
     before, after = one.points[begin:at], one.points[at:end]
-    sides = [[p.value for p in before[-_COMPARED:]], [p.value for p in after[:_COMPARED]]]
+    sides = [_units(one, starts, begin, at)[-_COMPARED:], _units(one, starts, at, end)[:_COMPARED]]
     ratio = resembling_ratio(*sides)
     rises = statistics.median(sides[1]) > statistics.median(sides[0])
     return HistoryChange(
@@ -286,14 +306,22 @@ def _change(
     )
 
 
+def _units(one: MetricHistory, starts: Sequence[int], begin: int, end: int) -> list[float]:
+    """Return the values of the units whose first run is in a part of a history, in their order."""
+    values = np.array([point.value for point in one.points[begin:end]])
+    firsts = [at - begin for at in starts if begin <= at < end]
+    return [float(value) for value in boot_units.medians(values, firsts)]
+
+
 def resembling_ratio(before: Sequence[float], after: Sequence[float]) -> statistics.Ratio | None:
     """Return the ratio of a metric's values after a change to those before it, with an interval.
 
-    Both have one value per run, sorted by its start.  Return None unless both medians are above
-    zero and no value is negative.  Each run may resemble the one before it, so dependent runs prove
-    less than as many independent ones.  With an autocorrelation `a`, the variance of their mean is
-    (1 + a) / (1 - a) times as large (G. Box, G. Jenkins and G. Reinsel, *Time Series Analysis*).
-    The interval of the ratio is widened by the square root of this factor.
+    Both have one value per run, or per boot where boots differ, in order of time.  Return None
+    unless both medians are above zero and no value is negative.  Each value may resemble the one
+    before it, so dependent values prove less than as many independent ones.  With an
+    autocorrelation `a`, the variance of their mean is (1 + a) / (1 - a) times as large (G. Box, G.
+    Jenkins and G. Reinsel, *Time Series Analysis*).  The interval of the ratio is widened by the
+    square root of this factor.
     """
     ratio = statistics.ratio(before, after)
     if ratio is None or ratio.low is None or ratio.high is None or ratio.low <= 0:

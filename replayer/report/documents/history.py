@@ -134,19 +134,16 @@ def _facts(change: HistoryChange, most: int = _MOST_LISTED) -> list[str]:
 
 
 def _caution(change: HistoryChange) -> str:
-    """Return a warning if all runs before a change, or all runs after it, are of one boot.
+    """Return a warning if all runs before a change, or all runs after it, are of few boots.
 
-    Then the other boot alone may be the cause.  It is "" for any other change.
+    Then the other boots alone may be the cause.  It is "" for any other change.
     """
-    single = [
-        side
+    sides = [
+        f"{side} it are of {'one boot' if level.boots == 1 else f'{level.boots} boots'}"
         for side, level in (("before", change.before), ("after", change.after))
-        if level.boots == 1
+        if level.has_few_boots
     ]
-    if not single:
-        return ""
-    sides = " and ".join(single)
-    return f"all runs {sides} it are of one boot: another boot alone may do this"
+    return f"all runs {' and '.join(sides)}: another boot alone may do this" if sides else ""
 
 
 def _metric(one: MetricHistory) -> Section:
