@@ -40,8 +40,10 @@ class Effect(Noun):
 
     The effect of a factor is the change of the metric from the factor's first to its second level.
     It is an average over the levels of the other factors.  An interaction is the further change
-    when both factors are at their second levels: the change that the two single effects do not add
-    up to.
+    when both factors are at their second levels, over what each does alone, which is with the other
+    one at its first level.  The effects of the two factors are averages, and not what each does
+    alone: for two that do nothing alone and double the metric together, they are 41 % each, and the
+    interaction is 100 %.
     """
 
     factors: tuple[str, ...]

@@ -81,6 +81,21 @@ def test_an_interaction_is_shown_as_the_change_over_what_each_does_alone(run_of:
     )
 
 
+def test_what_each_does_at_the_levels_of_the_other_is_printed_with_an_interaction(
+    run_of: RunOf,
+) -> None:
+    """Two that double the metric together, and do nothing alone, are 41 % each only on average."""
+    answer = answer_of(run_of, plan_of("a", "b"), a=2**0.5 - 1, b=2**0.5 - 1, both=1.0)
+    text = document(answer).headline.text
+    average = r"b low -> high does \+4\d\S* % \([^)]*\) on average over the levels of a"
+    alone = r"[+-]0\.\d % at {0} low and \+(99|100|101)\S* % at {0} high"
+
+    assert re.search(average, text)
+    assert re.search(r"a x b together \+\S+ % \([^)]*\) over what each does alone: a does ", text)
+    assert re.search(f"a does {alone.format('b')}, b does {alone.format('a')}$", text)
+    assert "average over" not in document(answer_of(run_of, plan_of("a", "b"), a=0.4)).headline.text
+
+
 def test_what_factors_leave_of_a_difference_is_said(run_of: RunOf) -> None:
     """18 % less, of which a factor does 17 %: the rest is not explained, with its interval."""
     base = Side("stock", tuple(run_of([1000.0 + step], label="stock") for step in (-4, 0, 4, 2)))

@@ -92,10 +92,11 @@ def _answer(answer: ExperimentAnswer, metric: str) -> str:
     mains = _mains(answer, metric)
     shown = [
         f"{e.title} {_levels(answer, e)} does {_size(e.share)} {_interval(e.share)}"
+        f"{_average(answer, e)}"
         for e in mains
         if e.verdict == SHOWN
     ]
-    rest = [f"{e.title} {_not_shown(e)} {_interval(e.share)}" for e in mains if e.verdict != SHOWN]
+    rest = _rest(answer, mains)
     words = "; ".join([*shown, *_interactions(answer, metric), *rest])
     none = "" if shown else "no factor was shown to do anything: "
     return f"{metric}: {none}{words}"
@@ -105,6 +106,26 @@ def _mains(answer: ExperimentAnswer, metric: str) -> list[Effect]:
     """Return a metric's effects of single factors, without interactions, the largest first."""
     mains = [e for e in answer.of_metric(metric) if not e.interaction]
     return sorted(mains, key=lambda e: -abs(e.share.change))
+
+
+def _rest(answer: ExperimentAnswer, mains: Sequence[Effect]) -> list[str]:
+    """Return words on each effect of a single factor that was not shown."""
+    return [
+        f"{e.title} {_not_shown(e)} {_interval(e.share)}{_average(answer, e)}"
+        for e in mains
+        if e.verdict != SHOWN
+    ]
+
+
+def _average(answer: ExperimentAnswer, effect: Effect) -> str:
+    """Return words that a factor's effect is an average, if it interacts with other factors.
+
+    They name the factors at whose levels the effect differs; "" if no interaction was shown.
+    """
+    pairs = dict.fromkeys(c.factors for c in answer.cells if c.metric == effect.metric)
+    (factor,) = effect.factors
+    others = [one for pair in pairs if factor in pair for one in pair if one != factor]
+    return f" on average over the levels of {' and '.join(others)}" if others else ""
 
 
 def _not_shown(effect: Effect) -> str:
@@ -120,14 +141,12 @@ def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
     turned = gap.gap.change < 0 and _is_apart(gap.gap)
     mains = _mains(answer, gap.metric)
     words = [
-        f"{e.title} {_levels(answer, e)} {_does(e, turned=turned)}"
+        f"{e.title} {_levels(answer, e)} {_does(e, turned=turned)}{_average(answer, e)}"
         for e in mains
         if e.verdict == SHOWN
     ]
     words += _interactions(answer, gap.metric)
-    words += [
-        f"{e.title} {_not_shown(e)} {_interval(e.share)}" for e in mains if e.verdict != SHOWN
-    ]
+    words += _rest(answer, mains)
     words.append(f"not explained {_counted(gap.left, turned=turned)}")
     return f"{_apart(answer, gap, turned=turned)}. {'; '.join(words)}."
 
@@ -204,9 +223,32 @@ def _interactions(answer: ExperimentAnswer, metric: str) -> list[str]:
         doubt = "" if e.sure else ", if it is this one: others are mixed with it"
         words.append(
             f"{e.title} together {_size(e.share)} {_interval(e.share)} over what each "
-            f"does alone{doubt}"
+            f"does alone{doubt}: {_apiece(answer, e)}"
         )
     return words
+
+
+def _apiece(answer: ExperimentAnswer, effect: Effect) -> str:
+    """Return words on what each factor of an interaction does at each level of the other one.
+
+    What it does at the other's first level is what it does alone.
+    """
+    first, second = effect.factors
+    means = {
+        cell.levels: cell.value
+        for cell in answer.cells
+        if (cell.metric, cell.factors) == (effect.metric, effect.factors)
+    }
+    one, other = (tuple(dict.fromkeys(levels)) for levels in zip(*means, strict=True))
+    changes = (
+        (first, second, {at: means[one[1], at] / means[one[0], at] for at in other}),
+        (second, first, {at: means[at, other[1]] / means[at, other[0]] for at in one}),
+    )
+    return ", ".join(
+        f"{name} does "
+        + " and ".join(f"{_percent(ratio - 1)} at {by} {at}" for at, ratio in ratios.items())
+        for name, by, ratios in changes
+    )
 
 
 def _percent(share: float, *, digits: int | None = None) -> str:
@@ -305,8 +347,9 @@ def _explained(answer: ExperimentAnswer) -> list[str]:
     words = [
         how,
         (
-            "Change: from the first level to the second, at the mean of the other factors; of an "
-            "interaction: both from first to second, over what each does alone."
+            "Change: from the first level to the second, on average over the levels of the other "
+            "factors; of an interaction: both from first to second, over what each does alone, "
+            "which is with the other one at its first level."
         ),
         (
             f"Intervals: corrected for all {len(answer.effects)} effects (permutations within "
