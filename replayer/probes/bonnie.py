@@ -179,8 +179,9 @@ def _entries(spec: Spec, context: ProbeContext, lines: list[_Line], total: _Line
             folder.mkdir()
             clients.append(Entries(str(folder), many, order == "ran", spec.seed + client))
         for verb in _VERBS:
-            with context.progress.task(f"{spec.name}: {verb} {many} files, {order}"):
-                handled = handle(verb, clients)
+            title = f"{spec.name}: {verb} {many} files, {order}"
+            with context.progress.task(title), context.window() as opened:
+                handled = handle(verb, clients, opened)
             _keep(context, lines, total, f"{order}_{verb}", handled)
 
 

@@ -32,8 +32,9 @@ def run(spec: Spec, context: ProbeContext) -> None:
     base: float | None = None
     for many in counts:
         work = SpinWork(kind="cpu", seconds=spec.duration, limit=spec.cpu_max_prime)
-        with context.progress.task(f"{spec.name}: {many} processes"):
-            result = spin(work, many)
+        title = f"{spec.name}: {many} processes"
+        with context.progress.task(title), context.window() as opened:
+            result = spin(work, many, opened)
         rate = result.operations / result.seconds
         base = base or rate / many
         seen = result.latencies

@@ -4,6 +4,7 @@ numpy's vector loops process the same block again and again.  A tool whose loop 
 byte at a time, such as sysbench memory, has other figures, from 0.2 to 5 times these.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -44,8 +45,9 @@ def run(spec: Spec, context: ProbeContext) -> None:
             for many in counts:
                 work = SpinWork(kind=operation, seconds=spec.duration, limit=block)
                 what = f"{operation} {show_size(block)} {many} processes"
-                with context.progress.task(f"{spec.name}: {what}"):
-                    rate = _rate(work, many)
+                title = f"{spec.name}: {what}"
+                with context.progress.task(title), context.window() as opened:
+                    rate = _rate(work, many, opened)
                 context.findings.row(
                     "memory",
                     operation=operation,
@@ -80,6 +82,6 @@ def _cross_check(context: ProbeContext, what: str, work: SpinWork, many: int) ->
     context.alternate(what, "sysbench", "MiB/s", lambda: _rate(work, many) / (1 << 20), theirs)
 
 
-def _rate(work: SpinWork, many: int) -> float:
-    result = spin(work, many)
+def _rate(work: SpinWork, many: int, opened: Callable[[], None] | None = None) -> float:
+    result = spin(work, many, opened)
     return result.bytes / result.seconds

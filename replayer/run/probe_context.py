@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from replayer.errors import Impossible
 from replayer.machine.host import Host
-from replayer.model import StepSpec
+from replayer.model import Foreign, StepSpec
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Progress
 from replayer.run.event_stream.rates import Rates
@@ -30,6 +30,7 @@ from replayer.storage.io_run import IoRun, run_io, run_io_on_hosts
 from replayer.units import Count, show_size
 from replayer.watch import interference
 from replayer.watch.client_pools import LOCAL_CLIENTS, Clients, Pool
+from replayer.watch.interference import AccountMark
 from replayer.watch.sampler import Sampler
 
 _MOST_CLIENTS = 64
@@ -79,6 +80,9 @@ class ProbeContext:
     """The hosts that are the probe's clients."""
     _points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     _first_ns: int | None = None
+    _first_account: AccountMark | None = None
+    _others: list[Foreign] = field(default_factory=list)
+    """The work of other programs in each window that was long enough to judge it alone."""
 
     @property
     def folder(self) -> Path:
@@ -162,17 +166,18 @@ class ProbeContext:
         `targets` has the files of each client; every client does all of the `jobs`.
         """
         marks: list[int] = []
-
-        def opened() -> None:
-            self._proof.begin()
-            marks.append(self.sampler.mark())
-
         jobs = [_adapted(job, targets[0]) for job in jobs]
         if any(job.writes for job in jobs):
             self.findings.writes = True
-        with _bar(self.progress, title, jobs) as advance:
+        with _bar(self.progress, title, jobs) as advance, self.window() as begin:
+
+            def opened() -> None:
+                begin()
+                self._proof.begin()
+                marks.append(self.sampler.mark())
+
             io = self._run_io(title, jobs, targets, watch=advance, opened=opened)
-        marks = [marks[-1], self.sampler.mark()]
+            marks = [marks[-1], self.sampler.mark()]
         if not self.clients.names:
             io = replace(io, idle=_idle(self.sampler, *marks))
         self._say_window(jobs, targets, io, marks)
@@ -182,6 +187,31 @@ class ProbeContext:
         self._prove(jobs, targets, io, marks)
         self.findings.series = self.sampler.series(self._first_ns, marks[1], self._points)
         return io
+
+    @contextmanager
+    def window(self) -> Iterator[Callable[[], None]]:
+        """Record what other programs did in a measured window, which ends with the `with` block.
+
+        Yields the function that begins it, to be called just before the work starts. Of several
+        windows the one that was disturbed most is recorded; those of less than a second count
+        together. If the clients are other hosts, nothing is recorded: the work is not done here.
+        """
+        begun: list[AccountMark] = []
+
+        def begin() -> None:
+            begun.append(interference.point(self.host, [], self.sampler.device))
+
+        yield begin
+        if not begun or self.clients.names:
+            return
+        after = interference.point(self.host, [], self.sampler.device)
+        first = self._first_account = self._first_account or begun[-1]
+        if others := interference.judged(begun[-1], after):
+            self._others.append(others)
+        if self._others:
+            self.findings.foreign = interference.busiest(self._others)
+        else:
+            self.findings.foreign = interference.judged(first, after)
 
     def _say_window(
         self, jobs: Sequence[IoJob], targets: Sequence[IoTarget], io: IoRun, marks: Sequence[int]

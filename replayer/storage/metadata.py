@@ -55,14 +55,20 @@ class Handled:
     """Files per second of each client."""
 
 
-def handle(verb: str, clients: Sequence[Entries]) -> Handled:
+def handle(
+    verb: str, clients: Sequence[Entries], opened: Callable[[], None] | None = None
+) -> Handled:
     """Run the operation `verb` on each file of each client; return its times and latencies.
 
     `verb` is `create`, `stat` or `delete`. Each client is a process, and all work at the same time.
+    `opened` is called just before they start.
     Raises ReplayerError with the first failure, such as a full disk or a file that is gone.
     """
     tasks = [_Task(entries, verb) for entries in clients]
     with WorkerPool(_work, tasks, processes=len(tasks)) as pool:
+        pool.ready()
+        if opened is not None:
+            opened()
         begin = pool.open()
         parts: list[tuple[int, Latencies]] = pool.results()
         user, system = pool.usage

@@ -1,5 +1,6 @@
 """Fixed work that keeps processors and memory busy, in several processes at once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from replayer.errors import ReplayerError
@@ -25,13 +26,16 @@ class Spun:
     latencies: Latencies
 
 
-def spin(work: SpinWork, processes: int) -> Spun:
+def spin(work: SpinWork, processes: int, opened: Callable[[], None] | None = None) -> Spun:
     """Keep processors or memory busy with `processes` processes at once; return what they did.
 
     Each process does `work` for `work.seconds`. Only operations that ended within this time count.
-    Raises ReplayerError if there are none.
+    `opened` is called just before they start.  Raises ReplayerError if no operation counts.
     """
     with WorkerPool(spin_worker.work, [work] * processes, processes=processes) as pool:
+        pool.ready()
+        if opened is not None:
+            opened()
         pool.open()
         parts: list[tuple[int, Latencies]] = pool.results(timeout=work.seconds + 120)
     if not any(many for many, _ in parts):

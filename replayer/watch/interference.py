@@ -32,6 +32,8 @@ _STATES = ("usr", "nice", "sys", "guest", "gnice")
 The other states do not count: interrupts belong to no process, stolen time to another machine.
 """
 _TICK = os.sysconf("SC_CLK_TCK")
+_LEAST_SECONDS = 1.0
+"""The CPU share of a shorter window may be noise: the kernel counts busy processors in ticks."""
 _NAMED = 0.1
 """A program is reported if it used more than this share of the CPU time of all other programs."""
 _MOST_NAMES = 3
@@ -169,6 +171,14 @@ def between(
     )
 
 
+def judged(before: AccountMark, after: AccountMark) -> Foreign | None:
+    """Return the work of other programs between two calls of `point`, without a disk's traffic.
+
+    Returns None for less than a second between them: the CPU share could be noise.
+    """
+    return between(before, after, None) if after.clock - before.clock >= _LEAST_SECONDS else None
+
+
 def _held_back(
     before: Mapping[str, Mapping[str, Throttled]], after: Mapping[str, Mapping[str, Throttled]]
 ) -> Iterator[tuple[str, float | None]]:
@@ -211,6 +221,20 @@ def worst_limits(shares: Iterable[Mapping[str, float | None]]) -> dict[str, floa
         known = worst.get(name, share)
         worst[name] = None if known is None or share is None else max(known, share)
     return worst
+
+
+def busiest(windows: Sequence[Foreign]) -> Foreign:
+    """Return the work of other programs in that one of several windows which they disturbed most.
+
+    The window with their largest share of the processors' time is the one disturbed most.
+    Limits of cgroups are those of all windows.
+    """
+    limits = {
+        "held_back": worst_limits(one.held_back for one in windows),
+        "disk_limits": worst_limits(one.disk_limits for one in windows),
+    }
+    worst = max(windows, key=lambda others: others.cpu_share or 0.0)
+    return worst.model_copy(update=limits)
 
 
 def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:

@@ -48,6 +48,7 @@ def test_more_is_found_in_larger_buffers(direct: Context) -> None:
     assert small["hit_share"] < 0.85
     assert small["device_reads_per_second"] > 0
     assert large["hit_share"] > 0.97
+    assert direct.findings.foreign is not None
 
 
 @pytest.mark.slow

@@ -24,7 +24,9 @@ from replayer.servers.open import open_server
 from replayer.steps.build import doubling
 from replayer.steps.build import step as build
 from replayer.steps.build.spec import Spec
+from replayer.steps.flush import step as flush
 from replayer.tables import persons, relations
+from tests.burner import burners
 from tests.command import Replayer
 from tests.expected_rows import expected_rows
 from tests.fixture_types import Surroundings
@@ -126,6 +128,18 @@ def test_outcome_tells_of_every_doubling(context: Context, database: Database) -
     user = outcome.facts["last_doubling.server_user"]
     assert isinstance(user, float)
     assert user >= 0
+
+
+@pytest.mark.slow
+def test_build_and_flush_notice_the_work_of_other_programs(context: Context) -> None:
+    """Their share of the processors is known for each time that is long enough to count ticks."""
+    with burners():
+        built = performed(build, spec_of(rows=6 << 18, segment_rows=6 << 16), context)
+        flushed = performed(flush, flush.Spec(step="flush", name="flush"), context)
+
+    for outcome, metric in ((built, "build.elapsed"), (flushed, "flush.elapsed")):
+        share = outcome.foreign.cpu_share if outcome.foreign else None
+        assert values(outcome)[metric] < 1.1 or (share or 0.0) > 0.05
 
 
 def test_columnstore_keeps_the_order_and_knows_each_segment(

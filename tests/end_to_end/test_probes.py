@@ -21,6 +21,7 @@ from replayer.machine import processes
 from replayer.machine.host import Host
 from replayer.storage import device, reference_tools
 from replayer.storage.files import PREFIX
+from tests.burner import burners
 from tests.command import Ended, Replayer
 from tests.small_disk import disk_in_a_file, small_disk
 
@@ -220,6 +221,23 @@ def test_processor_and_memory_probes_need_no_files(
     rates = [m for m in processors["measurements"] if m["metric"].startswith("cpu.events.")]
     assert {m["unit"] for m in rates} == {"passes/s"}
     assert "events/s" not in json.dumps(result["steps"])
+
+
+def test_every_probe_notices_the_work_of_other_programs(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], disk: Path
+) -> None:
+    """They are in its one window, or in all of its short ones: a remark is on its figures."""
+    path = workload(
+        'probe = "cpu"\nname = "cpu"\nduration = "1s"\nthreads = [1]',
+        'probe = "memory"\nname = "memory"\nduration = "300ms"\nthreads = [1]',
+        'probe = "ioping"\nname = "ping"\nduration = "1s"\nsize = "1M"',
+    )
+    with burners():
+        status, result, stderr = run(path, disk)
+
+    assert status == 0, stderr
+    (advice,) = [one for one in result["advice"] if one["name"] == "foreign_processes"]
+    assert set(advice["steps"]) == {"cpu", "memory", "ping"}
 
 
 @pytest.mark.slow

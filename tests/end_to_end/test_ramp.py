@@ -53,6 +53,8 @@ def test_ramp_of_cached_reads_has_a_curve_and_a_law(context: Context) -> None:
     assert sorted(order) == sorted([1, 2, 3, 4] * 3)
     assert order[:4] != sorted(order[:4]) or order[4:] != sorted(order[4:])
     assert set(levels) == {1, 2, 3, 4}
+    assert outcome.foreign is not None
+    assert outcome.foreign.cpu_share is not None
     for row in levels.values():
         assert row["repeats"] == 3
         assert row["least_per_second"] <= row["throughput_per_second"] <= row["most_per_second"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from replayer.model import Foreign
 from replayer.watch import interference
 from replayer.watch.interference import AccountMark
 
@@ -50,3 +51,18 @@ def test_none_is_named_where_nothing_is_known() -> None:
     """Not even one that used time."""
     before, after = mark(0, 0, {}), mark(10, 0, {(1, "cc1"): 1.0})
     assert interference.between(before, after, None).programs == ()
+
+
+def test_the_window_that_was_disturbed_most_speaks_for_several() -> None:
+    """Its share and programs are kept, and the limits of all; a window of ticks is not judged."""
+    quiet = Foreign(cpu_share=0.01, held_back={"replayer": 0.3}, disk_limits={"server.reads": None})
+    loud = Foreign(cpu_share=0.4, programs=("make 40%",), held_back={"replayer": 0.1})
+    unknown = Foreign(cpu_share=None)
+    worst = interference.busiest([unknown, loud, quiet])
+
+    assert (worst.cpu_share, worst.programs) == (0.4, ("make 40%",))
+    assert (worst.held_back, worst.disk_limits) == ({"replayer": 0.3}, {"server.reads": None})
+    assert interference.judged(mark(0, 0, {}), mark(0.5, 1, {})) is None
+    judged = interference.judged(mark(0, 0, {}), mark(2, 1, {}))
+    assert judged is not None
+    assert judged.cpu_share == 0.25

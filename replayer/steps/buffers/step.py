@@ -19,6 +19,7 @@ from replayer.run.step_plugin import Footprint
 from replayer.steps.buffers.filling import BlockCounts, BufferFilling
 from replayer.steps.buffers.spec import Spec
 from replayer.units import show_size
+from replayer.watch import interference
 
 HAS_WINDOW = False
 """Every size of the buffers has measured windows, so the step as a whole has none."""
@@ -67,6 +68,8 @@ def _measure(
     seconds = 0.0
     for level in _levels(spec, asked, context, database):
         filling.add(BlockCounts(level.activity.hits, level.activity.reads, level.seconds))
+        windows = [one for one in (context.findings.foreign, level.use.foreign) if one]
+        context.findings.foreign = interference.busiest(windows) if windows else None
         seconds += level.seconds
         if filling.full or seconds >= spec.longest:
             return level

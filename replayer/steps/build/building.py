@@ -22,6 +22,7 @@ from replayer.steps.build.shape import facts_of, rows_built
 from replayer.steps.build.spec import Spec
 from replayer.tables import persons
 from replayer.tables.persons import BuildState, Shape
+from replayer.watch import interference
 
 _CREATE = VerbName("table/create")
 _DOUBLINGS = VerbName("table/doublings")
@@ -89,6 +90,7 @@ class Build:
             Builder(self.database, self.shape, todo, sessions) as builder,
         ):
             self.findings.facts["sessions"] = builder.sessions
+            first = self.context.account()
             begin_ns = self.context.sampler.mark()
             if done is None:
                 self._create()
@@ -98,6 +100,8 @@ class Build:
                 with self._watched(one.number, one.rows):
                     self._double(builder, one, task)
             end_ns = self.context.sampler.mark()
+            last = self.context.account()
+            self.findings.foreign = interference.judged(first, last)
             self.findings.window = MeasuredWindow(
                 begin_ns, end_ns, left, operation="row", sessions=builder.sessions, whose="server"
             )

@@ -16,6 +16,7 @@ from replayer.run.context import Context
 from replayer.tables import parallel, persons, relations, unwritten
 from replayer.tables.persons import BuildState
 from replayer.tables.unwritten import Unwritten
+from replayer.watch import interference
 
 HAS_WINDOW = False
 """A flush does not count operations, so it has no measured window."""
@@ -36,6 +37,7 @@ def run(_spec: Spec, context: Context) -> None:
     with context.database() as database:
         state = persons.needs(database)
         before = _wal(database)
+        first = context.account()
         begun = time.monotonic_ns()
         _vacuum(state, context, database)
         with context.progress.task("flush"):
@@ -45,6 +47,7 @@ def run(_spec: Spec, context: Context) -> None:
             files, why_not = _files(context, database)
             unwritten.sync(files)
         elapsed = (time.monotonic_ns() - begun) / 1e9
+        findings.foreign = interference.judged(first, context.account())
         after = _wal(database)
         left, again = unwritten.settle(database, files, why_not, may_flush=context.server.can_stop)
     findings.facts |= {

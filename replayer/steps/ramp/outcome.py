@@ -19,6 +19,7 @@ from replayer.model import Better
 from replayer.run.context import Context
 from replayer.run.step_recorder import StepRecorder
 from replayer.steps.ramp.spec import Spec
+from replayer.watch import interference
 from replayer.watch.histogram import Latencies
 
 _FOREIGN_CPU = 0.05
@@ -67,6 +68,10 @@ def record(spec: Spec, context: Context, trials: Sequence[RampTrial]) -> None:
     if law is not None:
         _record_law(findings, law)
     _measure(findings, trials, found)
+    if known := [trial.level.use.foreign for trial in trials if trial.level.use.foreign]:
+        # The limits of cgroups are among the resources that a ramp reports.
+        limits: dict[str, Any] = {"held_back": {}, "disk_limits": {}}
+        findings.foreign = interference.busiest(known).model_copy(update=limits)
     findings.facts |= {
         "ramp.first": found.resource or "unclear",
         "ramp.proof": found.proof,

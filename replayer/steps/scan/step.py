@@ -104,7 +104,7 @@ def run(spec: Spec, context: Context) -> None:
     findings = context.findings
     findings.measure("scan.elapsed", sum(one.seconds for one in scanned), "s", Better.LESS)
     findings.cold = _warmest(scanned)
-    findings.foreign = _busiest(scanned)
+    findings.foreign = interference.busiest([one.foreign for one in scanned])
     findings.series = context.sampler.series(scanned[0].begin_ns, scanned[-1].end_ns)
     findings.window = _window(scanned, state.rows)
     for one in scanned:
@@ -290,21 +290,6 @@ def _warmest(scanned: Sequence[_Scanned]) -> Cold:
     order.append(Temperature.UNKNOWN)
     # Of equals take the last one: it read all of the table.
     return max((one.cold for one in reversed(scanned)), key=lambda cold: order.index(cold.got))
-
-
-def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
-    """Return the work of other programs during the statement that they disturbed most.
-
-    The statement with their largest share of the processors' time is the one disturbed most.
-    Limits of cgroups are those of all statements.
-    """
-    foreign = [one.foreign for one in scanned]
-    limits = {
-        "held_back": interference.worst_limits(one.held_back for one in foreign),
-        "disk_limits": interference.worst_limits(one.disk_limits for one in foreign),
-    }
-    busiest = max(foreign, key=lambda others: others.cpu_share or 0.0)
-    return busiest.model_copy(update=limits)
 
 
 def _window(scanned: Sequence[_Scanned], rows: int) -> MeasuredWindow:
