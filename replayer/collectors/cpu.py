@@ -16,7 +16,17 @@ SHEET = None
 """The report shows vmstat's line instead, which is shorter."""
 PANEL = Panel(
     "CPU, %",
-    (("%usr", "user"), ("%sys", "system"), ("%iowait", "waiting for I/O")),
+    (
+        ("%usr", "user"),
+        ("%nice", "user, niced"),
+        ("%guest", "guests"),
+        ("%gnice", "guests, niced"),
+        ("%sys", "system"),
+        ("%irq", "interrupts"),
+        ("%soft", "soft interrupts"),
+        ("%steal", "stolen by the hypervisor"),
+        ("%iowait", "waiting for I/O"),
+    ),
     stacked=True,
     order=2,
 )

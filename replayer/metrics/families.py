@@ -177,6 +177,8 @@ _UNITS: Mapping[str, tuple[str, float]] = {
 _CPU = {
     "cpu.%usr": "user",
     "cpu.%nice": "nice",
+    "cpu.%guest": "guest",
+    "cpu.%gnice": "guest_nice",
     "cpu.%sys": "system",
     "cpu.%iowait": "iowait",
     "cpu.%irq": "irq",

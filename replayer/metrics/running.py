@@ -36,7 +36,17 @@ _STEP = {
     "operations": "replayer_current_operations_per_second",
     "behind": "replayer_current_lag_seconds",
 }
-_MODES = {"cpu_user": "user", "cpu_system": "system", "cpu_iowait": "iowait"}
+_MODES = {
+    "cpu_user": "user",
+    "cpu_nice": "nice",
+    "cpu_guest": "guest",
+    "cpu_guest_nice": "guest_nice",
+    "cpu_system": "system",
+    "cpu_irq": "irq",
+    "cpu_softirq": "softirq",
+    "cpu_steal": "steal",
+    "cpu_iowait": "iowait",
+}
 _DEVICE = {
     "device_reads": "replayer_current_device_reads_per_second",
     "device_writes": "replayer_current_device_writes_per_second",

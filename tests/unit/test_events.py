@@ -12,6 +12,7 @@ import pytest
 
 from replayer import journal
 from replayer.live.view import View
+from replayer.machine import processors
 from replayer.machine.host import Host
 from replayer.model import Status
 from replayer.report.terminal.progress import Silence
@@ -214,8 +215,11 @@ def test_the_machine_is_told_from_the_samplers_copies(tmp_path: Path) -> None:
         values = wait_until(machine.values)
 
     assert set(values) <= set(events.FIGURES)
-    shares = [values[name] or 0.0 for name in ("cpu_user", "cpu_system", "cpu_iowait")]
-    assert 0 <= sum(shares) <= 1.001
+    shares = {name: value or 0.0 for name, value in values.items() if name.startswith("cpu_")}
+    assert 0 <= sum(shares.values()) <= 1.001
+    # Each state of the kernel but idle, and no other.
+    assert set(shares) == {name for name in events.FIGURES if name.startswith("cpu_")}
+    assert len(shares) == len(processors.STATES) - 1
     assert ("device_reads" in values) == (sampler.device is not None)
 
 

@@ -318,7 +318,7 @@ def test_what_a_run_tells_is_exported_while_it_runs(under_way: tuple[Path, IO[by
         events.PlannedSteps(steps=(events.Planned(number=1, name="a", repeat=1, seconds=7.5),)),
         events.Begin(name="a", repeat=1, device="vda"),
         events.Figures(values={"riops": 12.0, "hits": None}),
-        events.MachineActivity(values={"cpu_user": 0.25, "device_reads": 3.0}),
+        events.MachineActivity(values={"cpu_user": 0.25, "cpu_steal": 0.5, "device_reads": 3.0}),
     )
     running = asked(registry)
     ended = events.StepEnded(name="a", repeat=1, status="done", reason="", seconds=1.0, measured={})
@@ -329,6 +329,7 @@ def test_what_a_run_tells_is_exported_while_it_runs(under_way: tuple[Path, IO[by
     assert value(running, "replayer_step_running", step="a") == 1.0
     assert value(running, "replayer_step_expected_seconds", step="a") == 7.5
     assert value(running, "replayer_current_cpu_ratio", mode="user") == 0.25
+    assert value(running, "replayer_current_cpu_ratio", mode="steal") == 0.5
     assert value(running, "replayer_current_device_reads_per_second", device="vda") == 3.0
     names = {name for name, _ in running}
     assert "replayer_current_buffer_hits_per_second" not in names

@@ -223,3 +223,20 @@ def test_no_latency_is_drawn_beyond_what_its_count_supports(run_of: RunOf) -> No
     ((_, chart),) = run_charts.latencies([side])
 
     assert chart.curves[0].texts[-1] == "p97.5"
+
+
+def test_the_stack_of_the_processors_is_all_that_is_not_idle(run_of: RunOf) -> None:
+    """Every state in which time was spent is a line of its own, and they add up to the rest."""
+    shares = {"usr": 24.0, "nice": 40.0, "sys": 16.0, "irq": 1.0, "soft": 3.0, "steal": 9.0}
+    shares |= {"guest": 2.0, "iowait": 1.0, "idle": 4.0, "gnice": 0.0}
+    columns: dict[str, tuple[float | None, ...]]
+    columns = {f"cpu.%{state}": (share, share) for state, share in shares.items()}
+    run = run_of([1.0])
+    made = Series(started="2026-01-01T00:00:00+00:00", seconds=(1.0, 2.0), columns=columns)
+    run = run.model_copy(update={"steps": (run.steps[0].model_copy(update={"series": made}),)})
+    (chart,) = run_charts.series([Side("A", (run,))])
+    ((_, stacked, lines),) = [panel for panel in chart.series[0].panels if panel[0] == "CPU, %"]
+
+    assert stacked
+    assert len(lines) == 8
+    assert sum(values[0] or 0.0 for _, values in lines) == 100 - shares["idle"]

@@ -295,8 +295,10 @@ def _panels(one: Series, result: StepResult) -> list[tuple[str, bool, list[Line]
     for collector, panel in collector_columns.panels(one):
         _, lines = drawn.setdefault(panel.title, (panel.stacked, {}))
         for column, title in panel.lines:
-            if f"{collector}.{column}" in columns:
-                lines.setdefault(title, columns[f"{collector}.{column}"])
+            values = columns.get(f"{collector}.{column}")
+            # In a stack, a line of zeros is only one more name in the legend.
+            if values is not None and (any(values) or not panel.stacked):
+                lines.setdefault(title, values)
     return [
         (title, stacked, list(lines.items())) for title, (stacked, lines) in drawn.items() if lines
     ]

@@ -20,7 +20,18 @@ from replayer.watch.sampler import Sampler
 
 _SECONDS = 1.0
 _SHORTEST_NS = 250_000_000
-_SHARES = {"%usr": "cpu_user", "%sys": "cpu_system", "%iowait": "cpu_iowait"}
+_SHARES = {
+    "%usr": "cpu_user",
+    "%nice": "cpu_nice",
+    "%guest": "cpu_guest",
+    "%gnice": "cpu_guest_nice",
+    "%sys": "cpu_system",
+    "%irq": "cpu_irq",
+    "%soft": "cpu_softirq",
+    "%steal": "cpu_steal",
+    "%iowait": "cpu_iowait",
+}
+"""Every state of the processors except idle: those of the page add up to what is not idle."""
 _RATES = {"r/s": "device_reads", "w/s": "device_writes"}
 _KILOBYTES = {"rkB/s": "device_read_bytes", "wkB/s": "device_write_bytes"}
 
