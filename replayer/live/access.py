@@ -40,6 +40,19 @@ class PageAccess:
         return f"http://{where}/?token={'TOKEN' if self._chosen else self._token}"
 
     @property
+    def refusal(self) -> str:
+        """Return why a browser without access is refused, and what to do."""
+        if self._chosen:
+            return (
+                "this browser has not opened the link of this run, or with another token: open it "
+                "again with the token that was chosen"
+            )
+        return (
+            "the link was used, or is not of this run: the newest one stands where the run was "
+            "started"
+        )
+
+    @property
     def is_used(self) -> bool:
         """Return whether any browser has opened a link."""
         return bool(self._browsers)

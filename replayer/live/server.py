@@ -41,10 +41,14 @@ _QUIET_SECONDS = 10.0
 
 Sending it shows whether the browser's host is still there.
 """
-_MOST_OF_A_BROWSER = 8
-"""The most pages that one browser (one cookie) may have open at a time."""
-_MOST_READERS = 512
-"""The most open pages of all browsers: 64 cookies with 8 pages each."""
+_MOST_OF_A_BROWSER = 5
+"""The most pages that one browser (one cookie) may have open at a time.
+
+Each holds a connection for its events. Browsers open six to a host: one is left for the refusal of
+another page, and for the reports.
+"""
+_MOST_READERS = 320
+"""The most open pages of all browsers: 64 cookies with 5 pages each."""
 _MOST_CONNECTIONS = 800
 """The most open connections, with or without access.
 
@@ -188,11 +192,7 @@ class _Guarded(web.RequestHandler):
         elif self.request.method != "GET":
             self._refuse(405, "nothing can be done from here: it is only for reading")
         elif not self.may_look():
-            self._refuse(
-                403,
-                "the link was used, or is not of this run: the newest one stands where the run was "
-                "started",
-            )
+            self._refuse(403, self.rooms.access.refusal)
 
     def may_look(self) -> bool:
         return self.rooms.access.knows(self.get_cookie(self.rooms.access.cookie))
@@ -270,7 +270,11 @@ class _Events(_Guarded):
     async def get(self) -> None:
         with self.rooms.reading(self.get_cookie(self.rooms.access.cookie) or "") as may:
             if not may:
-                self._refuse(503, "too many pages of this browser follow this run already")
+                self._refuse(
+                    503,
+                    "too many pages follow this run already: close another one of this browser, "
+                    "and reload this one",
+                )
                 return
             with contextlib.suppress(iostream.StreamClosedError):
                 await self._tell()

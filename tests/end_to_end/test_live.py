@@ -53,6 +53,7 @@ name = "cpu"
 probe = "cpu"
 duration = "1s"
 """
+TOKEN = "correct-horse-battery"
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
 
 
@@ -140,6 +141,17 @@ def followed(told: Told) -> Iterator[tuple[Live, list[str]]]:
         live.follow(told.result)
         wait_until(lambda: said)
         yield live, said
+
+
+@contextlib.contextmanager
+def chosen(address: str, told: Told) -> Iterator[tuple[Live, int]]:
+    """Follow the run that is told, with a chosen token; give what does it, and its port."""
+    said: list[str] = []
+    with Live(parsed(address, "--live"), TOKEN, said.append) as live:
+        live.follow(told.result)
+        link = wait_until(lambda: said)[0]
+        assert TOKEN not in link
+        yield live, int(matched(LINK, link)[2])
 
 
 @pytest.fixture
@@ -410,19 +422,23 @@ def test_one_browser_with_many_pages_keeps_no_other_out(told: Told) -> None:
         other.open()
 
         assert {200, 503} == set(statuses), statuses
+        # A browser opens six connections to a host, and each of these pages keeps one.
+        assert statuses.count(200) < 6
         assert other.first()
 
 
 def test_a_token_that_was_chosen_opens_any_browser(told: Told) -> None:
-    """Those who know it may look, as often as they like; it is not printed."""
-    said: list[str] = []
-    token = "correct-horse-battery"
-    with Live(parsed("127.0.0.1", "--live"), token, said.append) as live:
-        live.follow(told.result)
-        link = wait_until(lambda: said)[0]
-        clients = [Browser(link.replace("TOKEN", token)) for _ in range(2)]
-        assert [one.open()[0] for one in clients] == [200, 200]
-    assert token not in link
+    """Those who know it may look, as often as they like; it is not printed.
+
+    A browser without it is advised to use it, and not the newest link: there is only one.
+    """
+    with chosen("127.0.0.1:0", told) as (_, port):
+        link = f"http://127.0.0.1:{port}/?token="
+        clients = [Browser(f"{link}{token}") for token in (TOKEN, TOKEN, "x" * 20)]
+        assert [one.open()[0] for one in clients] == [200, 200, 403]
+        words = clients[2].ask()[2]
+    assert "open it again with the token that was chosen" in words
+    assert "newest" not in words
 
 
 def test_an_address_that_is_taken_is_refused(replayer: Replayer, tmp_path: Path) -> None:
@@ -487,7 +503,7 @@ def test_others_reach_it_only_with_a_token() -> None:
 @pytest.mark.parametrize("words", [["--live-token", "{}"], ["--live-token={}"]])
 def test_a_token_is_nothing_that_ps_shows(words: list[str]) -> None:
     """It is taken out of the command line before anything is done, and known all the same."""
-    token = "correct-horse-battery"
+    token = TOKEN
     shown = argv_secrets.hidden(["run", "--live", *[word.format(token) for word in words]])
 
     assert token not in " ".join(shown)
@@ -517,6 +533,38 @@ def chrome(chromium: list[str]) -> Iterator[webdriver.Chrome]:
         driver = webdriver.Chrome(options=options, service=Service(driver_path))
         yield driver
         driver.quit()
+
+
+@pytest.mark.slow
+def test_a_page_shows_every_state_of_the_processors_and_knows_when_it_is_refused(
+    told: Told, chrome: webdriver.Chrome
+) -> None:
+    """At work is all that is neither idle nor waiting for I/O; a refused page is a last state."""
+    link = f"http://127.0.0.1:%d/?token={TOKEN}"
+    page = WebDriverWait(chrome, 180)
+    shares = {"cpu_user": 0.2, "cpu_nice": 0.3, "cpu_guest": 0.01, "cpu_guest_nice": 0.0}
+    shares |= {"cpu_system": 0.1, "cpu_irq": 0.02, "cpu_softirq": 0.03, "cpu_steal": 0.15}
+    with chosen("127.0.0.1:0", told) as (live, port):
+        chrome.get(link % port)
+        page.until(lambda _: chrome.find_elements("css selector", "#steps li.running"))
+        activity = events.MachineActivity(values={**shares, "cpu_iowait": 0.1})
+        told.tell(*[activity.model_copy(update={"at": events.now()}) for _ in range(6)])
+        page.until(lambda _: "at work" in chrome.find_element("id", "tiles").text)
+        tiles, keys = (chrome.find_element("id", name).text for name in ("tiles", "charts"))
+        live._process.kill()
+    assert "81%\nprocessors at work, 15% of it stolen" in tiles
+    assert all(name in keys for name in ("niced", "guests", "soft interrupts", "stolen"))
+    assert "guests, niced" not in keys
+
+    with chosen(f"127.0.0.1:{port}", told):
+        page.until(lambda _: "does not ask again" in chrome.find_element("id", "gone").text)
+        assert "with the token that was chosen" in chrome.find_element("id", "gone").text
+        assert chrome.find_element("id", "status").text == "running, last known"
+        clocks = [chrome.find_element("id", "left").text]
+        chrome.execute_async_script("setTimeout(arguments[0], 2500)")
+        clocks.append(chrome.find_element("id", "left").text)
+        assert clocks[0] == clocks[1]
+        assert chrome.find_element("id", "tiles").text == ""
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 "use strict";
 (() => {
   const KINDS = JSON.parse(document.getElementById("kinds").textContent);
+  const AT_WORK = ["cpu_user", "cpu_nice", "cpu_guest", "cpu_guest_nice", "cpu_system", "cpu_irq", "cpu_softirq"];
   const PANELS = [
     { title: "Blocks a second", names: ["riops", "hits", "device_reads"], short: { riops: "RIOPS", hits: "hits", device_reads: "device reads" }, needs: ["riops"] },
     { title: "Bytes a second, by the step", names: ["bytes"], short: { bytes: "read" } },
@@ -8,7 +9,7 @@
     { title: "Rows a second", names: ["rows"], short: { rows: "rows" } },
     { title: "Statements a second", names: ["statements"], short: { statements: "statements" } },
     { title: "Operations a second", names: ["operations"], short: { operations: "operations" } },
-    { title: "Processors", names: ["cpu_user", "cpu_system", "cpu_iowait"], short: { cpu_user: "user", cpu_system: "kernel", cpu_iowait: "waiting for I/O" }, stacked: true, most: 1, machine: true },
+    { title: "Processors", names: [...AT_WORK, "cpu_steal", "cpu_iowait"], short: { cpu_user: "user", cpu_nice: "niced", cpu_guest: "guests", cpu_guest_nice: "guests, niced", cpu_system: "kernel", cpu_irq: "interrupts", cpu_softirq: "soft interrupts", cpu_steal: "stolen", cpu_iowait: "waiting for I/O" }, stacked: true, most: 1, machine: true },
     { title: "Device, requests a second", names: ["device_reads", "device_writes"], short: { device_reads: "reads", device_writes: "writes" }, machine: true },
     { title: "Device, bytes a second", names: ["device_read_bytes", "device_write_bytes"], short: { device_read_bytes: "read", device_write_bytes: "written" }, machine: true },
   ];
@@ -22,7 +23,7 @@
   const STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200];
   const MOST = 2400, GAP = 6;
   const byId = (id) => document.getElementById(id);
-  let points = [], state = null, ahead = 0, heard = 0, reported = false;
+  let points = [], state = null, ahead = 0, heard = 0, stale = false, reported = false;
 
   function node(tag, className, text) {
     const one = document.createElement(tag);
@@ -37,7 +38,9 @@
     return one;
   }
   const instant = (text) => Date.parse(text);
-  const now = () => Date.now() + ahead;
+  // Without an answer the clock stands at the last message: what came after that is not known.
+  const now = () => (stale ? heard : Date.now()) + ahead;
+  const lastKnown = (words) => (stale ? `${words}, last known` : words);
 
   function clock(seconds) {
     const whole = Math.max(0, Math.round(seconds)), s = whole % 60, m = Math.floor(whole / 60) % 60, h = Math.floor(whole / 3600);
@@ -81,7 +84,7 @@
     let time = "";
     if (step.state === "running") {
       const since = (now() - instant(step.began)) / 1000;
-      time = clock(since) + (expected === null ? "" : since < expected ? `, ${clock(expected - since)} left` : since < 2 * expected ? ", any moment" : "");
+      time = stale ? lastKnown(clock(since)) : clock(since) + (expected === null ? "" : since < expected ? `, ${clock(expected - since)} left` : since < 2 * expected ? ", any moment" : "");
     } else if (step.seconds !== null) time = lasted(step.seconds);
     else if (expected !== null) time = `about ${rough(expected)}`;
     row.append(node("span", "time", time));
@@ -106,7 +109,7 @@
       const since = step.state === "running" ? (now() - instant(step.began)) / 1000 : 0;
       left += Math.max(0, step.expected - since);
     }
-    if (!any || (!left && !known)) return "";
+    if (stale || !any || (!left && !known)) return "";
     if (left < 1) return "";
     return known ? `about ${clock(left)} left` : `${clock(left)} left or more`;
   }
@@ -116,10 +119,10 @@
     if (!run) return;
     const names = [run.workload, run.label].filter(Boolean).join(" · ");
     byId("title").textContent = names || run.id;
-    document.title = `${run.status === "running" ? "▶ " : ""}${names} – replayer`;
+    document.title = `${run.status === "running" && !stale ? "▶ " : ""}${names} – replayer`;
     const status = byId("status");
-    status.textContent = run.status;
-    status.className = `status ${run.status}`;
+    status.textContent = lastKnown(run.status);
+    status.className = `status ${stale ? "" : run.status}`;
     const passed = run.status === "running" ? `${clock((now() - instant(run.started)) / 1000)} gone` : "";
     const done = state.steps.filter((step) => ENDED.has(step.state)).length;
     const many = state.steps.length ? `${done} of ${state.steps.length} steps` : "";
@@ -148,9 +151,13 @@
   }
 
   function tiles() {
-    const latest = state.latest, over = !state.run || state.run.status !== "running";
+    const latest = state.latest, over = stale || !state.run || state.run.status !== "running";
     const all = over ? [] : TILES.filter(([name]) => latest[name] !== undefined).map(([name, label]) => [shown(latest[name], KINDS[name].unit), label]);
-    if (!over && latest.cpu_user !== undefined) all.push([shown(latest.cpu_user + latest.cpu_system, "ratio"), "processors at work"]);
+    if (!over && latest.cpu_user !== undefined) {
+      const stolen = latest.cpu_steal || 0, busy = AT_WORK.reduce((sum, name) => sum + (latest[name] || 0), stolen);
+      // Like idle time, time that waits for I/O is free for other work; stolen time is not.
+      all.push([shown(busy, "ratio"), stolen >= 0.005 ? `processors at work, ${shown(stolen, "ratio")} of it stolen` : "processors at work"]);
+    }
     byId("tiles").replaceChildren(...all.map(([number, label]) => {
       const tile = node("div", "tile");
       tile.append(node("div", "number", number), node("div", "label", label));
@@ -172,7 +179,8 @@
     const wide = byId("charts").clientWidth, W = Math.max(280, wide > 1000 ? (wide - 22) / 2 : wide), H = 190, L = 64, R = 8, T = 16, B = 20;
     const width = Math.max(1, until - from);
     const x = (at) => L + (W - L - R) * (at - from) / width;
-    const used = panel.names.filter((name) => points.some((point) => point.values[name] !== undefined && point.values[name] !== null));
+    // In a stack, a state in which no time was spent is only one more name in the legend.
+    const used = panel.names.filter((name, i) => points.some((point) => (panel.stacked && i ? point.values[name] : point.values[name] !== undefined && point.values[name] !== null)));
     const rows = points.filter((point) => used.some((name) => point.values[name] !== undefined));
     let most = panel.most || 0;
     if (!panel.most) for (const row of rows) for (const name of used) most = Math.max(most, row.values[name] || 0);
@@ -321,20 +329,39 @@
     byId("gone").textContent = words;
     byId("gone").classList.toggle("lost", lost);
   }
+  // An event stream does not say why it was refused; the server's answer to a request does.
+  async function refusal() {
+    try {
+      const answer = await fetch("/events");
+      if (!answer.ok) return (await answer.text()).trim();
+      answer.body.cancel();
+    } catch { /* it does not answer at all */ }
+    return "open the link of the run again";
+  }
   const source = new EventSource("/events");
   source.addEventListener("message", (event) => {
     const message = JSON.parse(event.data);
-    ahead = instant(message.now) - Date.now();
+    heard = Date.now();
+    stale = false;
+    ahead = instant(message.now) - heard;
     state = message.state;
     points = message.whole ? message.points : [...points, ...message.points];
     if (points.length > MOST) points = thinned(points);
     gone("", false);
     all();
   });
-  source.addEventListener("error", () => {
+  source.addEventListener("error", async () => {
     const over = state && state.run && state.run.status !== "running";
-    gone(over ? "The run has ended, and what stands here is its last state." : "The run does not answer; it is asked again.", !over);
-    if (over) source.close();
+    if (over) {
+      source.close();
+      return gone("The run has ended, and what stands here is its last state.", false);
+    }
+    stale = true;
+    all();
+    // A browser asks again by itself unless it was refused.
+    if (source.readyState !== EventSource.CLOSED) return gone("The run does not answer; it is asked again.", true);
+    if (!state) byId("status").textContent = "no access";
+    gone(`This page is no longer updated, and does not ask again: ${await refusal()}.`, true);
   });
-  setInterval(() => { if (state && state.run && state.run.status === "running") { header(); steps(); tasks(); } }, 1000);
+  setInterval(() => { if (!stale && state && state.run && state.run.status === "running") { header(); steps(); tasks(); } }, 1000);
 })();
