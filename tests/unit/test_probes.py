@@ -17,15 +17,16 @@ from pydantic import ValidationError
 from replayer import registry
 from replayer.analysis.capacity.ceiling import ProbeCeiling, ceiling, share
 from replayer.errors import Impossible, NotFound
-from replayer.model import Reads, Run, Series, Status, StepResult
+from replayer.model import Better, Measurement, Reads, Run, Series, Status, StepResult
 from replayer.probes import bonnie, cpu, orion
-from replayer.report.documents import run_details
+from replayer.report.documents import run_details, summary
 from replayer.report.terminal.console import text
 from replayer.report.writers import terminal_writer
 from replayer.run import probe_context
 from replayer.run.plan import workload
 from replayer.run.probe_context import ProbeSpec, label
 from replayer.run.step_recorder import StepRecorder
+from replayer.steps.probe import briefs
 from replayer.storage import io_run, io_worker, reference_tools
 from replayer.storage.io_job import IoJob, IoTarget, IoThread
 from replayer.storage.io_result import IoResult
@@ -285,6 +286,46 @@ def test_report_prints_a_tools_lines_as_they_are(run_of: RunOf) -> None:
 
     assert {csv, "a  - b   us:   1"} <= {line.strip() for line in lines}
     assert all(any(f"10,{depth:03d}" in line for line in lines) for depth in range(1, 31))
+
+
+def of_probe(run: Run, probe: str, **values: float) -> Run:
+    """Return a run of a probe that has these measurements; `__` stands for a dot."""
+    (done,) = probed(run, []).steps
+    measured = tuple(
+        Measurement(metric=name.replace("__", "."), value=value, unit="", better=Better.MORE)
+        for name, value in values.items()
+    )
+    rows = tuple({"block_bytes": size, "processes": 2} for size in (1 << 10, 1 << 20))
+    probe_step = done.model_copy(
+        update={"spec": {"probe": probe}, "name": probe, "measurements": measured}
+    )
+    if probe == "memory":
+        probe_step = probe_step.model_copy(update={"tables": {"memory": rows}})
+    return run.model_copy(update={"steps": (probe_step,)})
+
+
+def test_the_answer_of_a_processor_probe_has_its_finding_in_words(run_of: RunOf) -> None:
+    """How the passes grow with the processes, and both operations in blocks of both sizes."""
+    passes = {"cpu__events__processes_1": 623.0, "cpu__events__processes_2": 365.0}
+    scaling = {"cpu__scaling__processes_1": 1.0, "cpu__scaling__processes_2": 0.29}
+    answer = str(summary.summarise([of_probe(run_of([1]), "cpu", **passes, **scaling)]).headline)
+    moved = {
+        f"memory__{operation}__{size}__processes_2": rate
+        for operation, rates in {"read": (4e10, 2e10), "write": (3e10, 1e10)}.items()
+        for size, rate in zip(("1.00KiB", "1.00MiB"), rates, strict=True)
+    }
+    both = str(summary.summarise([of_probe(run_of([1]), "memory", **moved)]).headline)
+
+    assert answer.startswith("cpu: 1 process 623 passes/s; 2 processes 365 passes/s, scaling 0.29.")
+    assert both.startswith(
+        "memory: 1 KiB blocks (first cache): read 40,000 MB/s, write 30,000 MB/s; "
+        "1 MiB blocks (beyond the first cache): read 20,000 MB/s, write 10,000 MB/s."
+    )
+
+
+def test_every_probe_has_an_answer_in_words() -> None:
+    """No probe falls back to the names of its first metrics."""
+    assert set(briefs._OF) == set(registry.names("probes"))
 
 
 def test_blocks_on_huge_pages_cross_none_that_they_fit() -> None:

@@ -2,6 +2,7 @@
 
 from replayer.model import StepResult
 from replayer.run.display import Form, Part, Sentence, Tone, Verbatim, WholeTable
+from replayer.steps.probe import briefs
 
 
 def form(result: StepResult) -> Form:
@@ -19,4 +20,10 @@ def form(result: StepResult) -> Form:
     tables = [
         WholeTable(name) for name, rows in result.tables.items() if rows and name not in hidden
     ]
-    return Form([*lines, *tables], lines, tables=frozenset(result.tables))
+    return Form(
+        [*lines, *tables],
+        lines,
+        tables=frozenset(result.tables),
+        headline=briefs.headline(result),
+        brief=briefs.brief(result),
+    )
