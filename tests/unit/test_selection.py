@@ -7,6 +7,7 @@ import pytest
 from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.selection import Chosen, choose, no_column, pair
 from replayer.errors import Impossible, NotFound
+from replayer.model import Status
 from replayer.results import store
 from replayer.results.tags import NOT_COUNTED, SPOILT
 from tests.fixture_types import RunOf
@@ -62,6 +63,18 @@ def test_an_unknown_word_is_not_found(results: Path) -> None:
     """A word that means no run is one sentence, with what is near."""
     with pytest.raises(NotFound, match="nosuch"):
         choose(["nosuch"], results)
+
+
+def test_runs_that_measured_nothing_are_a_group_only_alone(results: Path, run_of: RunOf) -> None:
+    """By label, id or folder a report shows how they ended; a comparison has no use for them."""
+    runs = [run_of([1.0], label="lost", status=Status.FAILED) for _ in range(2)]
+    store.save(results / f"{runs[0].id}.json", runs[0])
+    assert chosen_ids(choose(["lost"], results)) == [[runs[0].id]]
+
+    store.save(results / f"{runs[1].id}.json", runs[1])
+    assert chosen_ids(choose(["lost"], results)) == [[run.id for run in runs]]
+    with pytest.raises(Impossible, match="so that nothing is left to compare"):
+        choose(["lost", "stock"], results)
 
 
 def test_by_groups_the_runs_of_a_fact(results: Path) -> None:

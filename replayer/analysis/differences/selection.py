@@ -54,14 +54,17 @@ def choose(
     condition that no run meets, and a fact that no run has.
     """
     chosen = Chosen()
+    # One group is compared with nothing, so that runs which measured nothing can be reported too.
+    alone = len(words) == 1 and not by
     for word in words:
         files = _files(word, where, chosen.said)
         loaded = [store.load(path, columns) for path in files or [store.find(word, where)]]
         # A word for a single run means this run, even if it failed.  A word for many runs means
         # those that measured something.
         loaded = _once(word, loaded, chosen.said)
-        ended = _ended(word, loaded, chosen.said, single=not files)
-        sound = _sound(word, ended, chosen.said) if files else ended
+        single = not files or (alone and len(loaded) == 1)
+        ended = _ended(word, loaded, chosen.said, single=single)
+        sound = ended if single else _sound(word, ended, chosen.said, alone=alone)
         runs = _only(sound, only)
         if not runs:
             raise Impossible(f"no run of {word} has {' and '.join(only)}")
@@ -131,12 +134,12 @@ def _ended(word: str, runs: Sequence[Run], remarks: list[str], *, single: bool) 
     return [run for run in runs if run not in growing]
 
 
-def _sound(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
+def _sound(word: str, runs: Sequence[Run], remarks: list[str], *, alone: bool) -> list[Run]:
     """Return the runs that did not fail and measured something.
 
     `word` is the user's word for the runs.  Runs that `ab` or `experiment` tagged as not counted
     are left out, unless all are tagged.  Sentences about the runs left out are added to `remarks`.
-    Raises Impossible if no run is left.
+    If no run is left, all are returned if the group is `alone`; otherwise Impossible is raised.
     """
     spoilt = [run for run in runs if NOT_COUNTED in run.tags]
     if spoilt and len(spoilt) < len(runs):
@@ -148,6 +151,8 @@ def _sound(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
     sound = [run for run in runs if run.status not in _NOT_SOUND and _measured(run)]
     if len(sound) == len(runs):
         return sound
+    if alone and not sound:
+        return list(runs)
     lost = [run for run in runs if run not in sound]
     partial = any(run.status is Status.PARTIAL for run in lost)
     how = "failed, lost a host" if partial else "failed"
