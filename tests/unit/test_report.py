@@ -6,6 +6,7 @@ import html
 import io
 import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from replayer.model import (
 from replayer.report.documents import (
     records,
     run_details,
+    run_headline,
     run_screen,
     series_means,
     step_layout,
@@ -379,6 +381,39 @@ def test_nothing_is_wider_than_asked(stored: Run, width: int) -> None:
     assert all(line.startswith(("DBNAME:", "shared-buffer hits")) for line in wide)
     assert wide == [] if width == 80 else {PGIO, LEDGER} <= set(lines)
     assert not any(line.endswith(" ") for line in lines)
+
+
+@pytest.mark.parametrize("width", [36, 40, 55, 70])
+def test_no_number_of_a_result_is_cut_on_a_narrow_terminal(stored: Run, width: int) -> None:
+    """Where the columns of the table of steps cannot keep their words, each step is a list."""
+    results = [text for one in summary.summarise([stored]).lines for text in one.brief.results]
+    numbers = {word for text in results for word in text.split() if word[0].isdigit()}
+    screen = console.text(overview.render(stored), width=width)
+    steps = screen.partition("where the time went")[0]
+
+    assert numbers
+    assert numbers <= set(steps.split())
+    assert all(cell_len(line) <= width for line in steps.splitlines())
+
+
+@pytest.mark.parametrize("label", ["--html", "-x", "a\nb", "\x1b[31mred", "x" * 200])
+def test_the_next_command_has_a_word_that_is_taken_as_the_run(run_of: RunOf, label: str) -> None:
+    """A label that would be an option, or is not printed as it is, gives way to the run's id."""
+    run = run_of([1.0], label=label)
+    typed = run_headline.headline([run], ()).todo
+    words = shlex.split(typed.partition("then replayer compare ")[2])
+
+    assert words[1:] == ["B"]
+    assert words[0] in run.id
+
+
+def test_a_clock_that_was_set_back_gives_no_duration(stored: Run) -> None:
+    """A run that ended before it began lasted for a time that is not known."""
+    odd = stored.model_copy(update={"finished": "2020-01-01T00:00:00+00:00"})
+    screen = " ".join(console.text(overview.render(odd), width=100).split())
+
+    assert "duration not known (the clock was set back meanwhile)" in screen
+    assert " · -" not in screen
 
 
 def test_no_word_of_the_data_is_cut_at_80_columns(stored: Run) -> None:

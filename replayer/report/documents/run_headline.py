@@ -125,13 +125,18 @@ def _todo(runs: Sequence[Run]) -> str:
         return ""
     name = shlex.quote(sanitize(_workload(run.workload)))
     # The end of an id is unique enough, and `compare` takes any unique part of it.
-    label = sanitize(run.label) if len(run.label) <= NAME else ""
+    label = run.label if _can_be_typed(run.label) else ""
     own = label or "-".join(run.id.split("-")[2:]) or run.id
     other = "other" if run.label == "B" else "B"
     return (
         f"replayer run {name} --label {other} on what you compare with; "
         f"then replayer compare {shlex.quote(own)} {other}"
     )
+
+
+def _can_be_typed(label: str) -> bool:
+    """Return whether a command takes a label as it is printed: not cut, escaped or an option."""
+    return len(label) <= NAME and sanitize(label) == label and not label.startswith("-")
 
 
 def _workload(facts: WorkloadFacts) -> str:
