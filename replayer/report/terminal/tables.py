@@ -22,6 +22,8 @@ _LEAST_LINE = 4
 """The shortest line to the right of a heading, in characters."""
 _NARROWEST = 16
 """The smallest width of a column of sentences, in characters."""
+_LONGEST_WORD = 16
+"""The most characters of a word that a table keeps together; longer ones are names and paths."""
 _BREAKS = re.compile(r"[^,/]*[,/]|[^,/]+")
 """The pieces of a word: it may be broken after each comma and slash."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -166,6 +168,56 @@ class NumberTable:
             yield from (line(text) for _, text in first)
             others = [f"{heading} {text}" for heading, text in named[len(first) :] if text]
             yield Padding(Flow(others, "   "), (0, 0, 0, 2 * INDENT), expand=False)
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """A table whose cells are lines of words, which are wrapped between words.
+
+    Where a column would be narrower than one of its words or numbers, each row is a list instead.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    styles: Sequence[str]
+    """The style of each row's last cell, which is not wrapped."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table, or a list of the cells with their headings for each row."""
+        if self._has_room(options.max_width):
+            yield self._grid()
+            return
+        for row, style in zip(self.rows, self.styles, strict=True):
+            first, *others = zip(self.headings, row, strict=True)
+            yield Text(first[1], overflow="fold")
+            texts = [(heading, Text(text, overflow="fold")) for heading, text in others if text]
+            texts[-1][1].stylize(style)
+            yield Padding(pairs(texts), (0, 0, 0, INDENT), expand=False)
+
+    def _has_room(self, room: int) -> bool:
+        """Return whether every column keeps the width of its longest word in `room` characters.
+
+        Of long words, such as paths, only the width of _LONGEST_WORD is kept.
+        """
+        columns = list(zip(self.headings, *self.rows, strict=True))
+        widths = [max(map(cell_len, "\n".join(texts).split("\n"))) for texts in columns]
+        words = [max(map(cell_len, " ".join(texts).split()), default=0) for texts in columns]
+        over = sum(widths) + _GAP * len(widths) - room
+        while over > 0:  # as rich does: the widest column gives way
+            widest = max(range(len(widths) - 1), key=widths.__getitem__)
+            widths[widest] -= 1
+            over -= 1
+            if widths[widest] < min(words[widest], _LONGEST_WORD):
+                return False
+        return True
+
+    def _grid(self) -> Table:
+        made = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
+        for heading in self.headings:
+            made.add_column(Text(heading), no_wrap=heading == self.headings[-1], overflow="fold")
+        for row, style in zip(self.rows, self.styles, strict=True):
+            made.add_row(*map(Text, row[:-1]), Text(row[-1], style=style))
+        return made
 
 
 def style_verdict(cell: str) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table as Grid
 from rich.text import Text
 
 from replayer.report.document import (
@@ -26,6 +25,7 @@ from replayer.report.terminal.tables import (
     NumberTable,
     ShareColumns,
     Sparks,
+    WordTable,
     bullets,
     indented,
     line,
@@ -203,15 +203,11 @@ def _table(table: Table) -> RenderableType:
 
 def _wordy(table: Table) -> RenderableType:
     """Return a table whose cells are lines of words, which are wrapped if there is no room."""
-    made = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for heading in table.headings:
-        made.add_column(
-            Text(sanitize(heading)), no_wrap=heading == table.headings[-1], overflow="fold"
-        )
-    for row, tone in zip(table.rows, table.tones, strict=True):
-        lines = ["\n".join(map(sanitize, text.split("\n"))) for text in row]
-        made.add_row(*map(Text, lines[:-1]), Text(lines[-1], style=_LOUD[tone]))
-    return made
+    return WordTable(
+        _cells(table.headings),
+        [["\n".join(map(sanitize, text.split("\n"))) for text in row] for row in table.rows],
+        [_LOUD[tone] for tone in table.tones],
+    )
 
 
 def _cells(row: Sequence[str]) -> list[str]:
