@@ -523,7 +523,11 @@ def took(run: Run) -> str:
             datetime.fromisoformat(run.started),
             datetime.fromisoformat(run.finished or ""),
         )
-        return f", took {show_duration((ended - began).total_seconds())}"
+        seconds = (ended - began).total_seconds()
+        # A step is timed by a clock that nothing sets; the two times of a run are wall-clock times.
+        if seconds < 0:
+            return ", duration not known (the clock was set back meanwhile)"
+        return f", took {show_duration(seconds)}"
     except (ValueError, TypeError):
         return ", not finished" if run.finished is None else ""
 

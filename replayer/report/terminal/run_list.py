@@ -137,7 +137,9 @@ def _row(run: StoredRun, metric: str) -> tuple[str, ...]:
 def _took(run: StoredRun) -> str:
     try:
         began, ended = (datetime.fromisoformat(text) for text in (run.started, run.finished))
-        return show_duration((ended - began).total_seconds())
+        seconds = (ended - began).total_seconds()
+        # The clock was set back meanwhile.
+        return show_duration(seconds) if seconds >= 0 else "-"
     except (ValueError, TypeError):
         return "-"
 
