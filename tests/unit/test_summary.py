@@ -21,7 +21,7 @@ from replayer.model import (
 )
 from replayer.report.documents import run_headline
 from replayer.report.documents.step_summary import StepSummary, Trust
-from replayer.report.documents.summary import summarise
+from replayer.report.documents.summary import summarise, surroundings
 from tests.known import known
 from tests.made import altered, page_of
 
@@ -117,6 +117,30 @@ def test_blocks_that_buffers_had_are_no_disk_that_was_not_counted(stored: Run) -
         found.append((proof.brief, "not known" in proof.text))
 
     assert found == [("blocks from the buffers", False), ("disk not counted", True)]
+
+
+def test_each_proof_has_its_own_difference_to_what_was_asked(stored: Run) -> None:
+    """Of blocks that were neither cold nor from the disk, no difference is printed twice."""
+    cached = next(one for one in stored.steps if one.name == "cached")
+    ledger = altered(known(cached.ledger), asked=ReadOrigin.PHYSICAL, verdict=ReadOrigin.MIXED)
+    both = with_step(stored, "cached", ledger=ledger, cold=cold("lukewarm"))
+    temperature, origin = (proof.brief for proof in line([both], "cached").proofs[:2])
+
+    assert temperature == "asked cold, got lukewarm"
+    assert origin.startswith("asked physical, got mixed: ")
+
+
+@pytest.mark.parametrize(
+    ("found", "names"),
+    [
+        ({"virtualisation": "yes", "container": "none"}, ["a hypervisor"]),
+        ({"virtualisation": "kvm", "container": "docker"}, ["kvm", "docker"]),
+        ({}, []),
+    ],
+)
+def test_the_surroundings_of_a_machine_are_names(found: dict[str, str], names: list[str]) -> None:
+    """A hypervisor that is known by its flag alone has no name: `yes` is none."""
+    assert surroundings(found) == names
 
 
 def test_a_hot_read_shows_what_it_had_from_the_device(stored: Run) -> None:

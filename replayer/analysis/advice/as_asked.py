@@ -12,13 +12,23 @@ def other_than_asked(result: StepResult) -> str:
 
     For example: `asked cold, got lukewarm, asked physical, got cached`.
     """
-    cold, ledger = result.cold, result.ledger
-    words = []
-    if cold is not None and is_not_cold(result):
-        words.append(asked_and_got(cold.asked, cold.got))
-    if ledger is not None and ledger.asked is not None and is_not_served(result):
-        words.append(asked_and_got(ledger.asked, ledger.verdict))
-    return ", ".join(words)
+    return ", ".join(filter(None, (other_temperature(result), other_origin(result))))
+
+
+def other_temperature(result: StepResult) -> str:
+    """Return how cold or hot a step's data was to be, and was; "" if it was as requested."""
+    cold = result.cold
+    if cold is None or not is_not_cold(result):
+        return ""
+    return asked_and_got(cold.asked, cold.got)
+
+
+def other_origin(result: StepResult) -> str:
+    """Return from which layer a step's blocks were to come, and came; "" if it was as requested."""
+    ledger = result.ledger
+    if ledger is None or ledger.asked is None or not is_not_served(result):
+        return ""
+    return asked_and_got(ledger.asked, ledger.verdict)
 
 
 def asked_and_got(asked: str, got: str) -> str:

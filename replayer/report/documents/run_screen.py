@@ -61,10 +61,9 @@ def _title(run: Run) -> str:
     """Return the run in one line: workload, machine, kernel, engine, duration."""
     facts = run.host
     memory = facts.get("memory.bytes")
-    virtual = [str(facts.get(key) or "") for key in ("virtualisation", "container")]
     machine = [
         str(facts.get("host.name") or ""),
-        *(kind for kind in virtual if kind not in ("", "none")),
+        *summary.surroundings(facts),
         f"{facts['cpu.threads']} CPUs" if facts.get("cpu.threads") else "",
         show_size(memory) if isinstance(memory, int | float) else "",
         str(facts.get("device.name") or ""),

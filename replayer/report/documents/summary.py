@@ -6,7 +6,7 @@ can be believed.  It has remarks, each once, with the number of runs that have i
 
 import re
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, TypeVar
@@ -16,6 +16,8 @@ from replayer.analysis.advice.as_asked import (
     is_not_cold,
     is_not_served,
     is_other_work,
+    other_origin,
+    other_temperature,
     other_than_asked,
 )
 from replayer.analysis.capacity.client_hosts import bound as client_bound
@@ -255,6 +257,16 @@ def _figures(done: Sequence[StepResult]) -> tuple[str, ...]:
     return tuple(words)
 
 
+def surroundings(facts: Mapping[str, Fact]) -> list[str]:
+    """Return the hypervisor and the container in which a machine runs, such as `kvm` and `docker`.
+
+    `facts` are those of the host.  What there is not, or what is not known, is left out.
+    """
+    found = [facts.get(key) for key in ("virtualisation", "container")]
+    names = [str(kind) for kind in found if kind not in (None, "", "none")]
+    return ["a hypervisor" if name == "yes" else sanitize(name) for name in names]
+
+
 def value_of(measurement: Measurement) -> str:
     """Return a value with its unit, but without a unit that is already the metric's name.
 
@@ -308,7 +320,7 @@ def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
     request.
     """
     if not good:
-        return counted([text for one in done if (text := other_than_asked(one))])
+        return counted([text for one in done if (text := other_temperature(one))])
     hot = [one.cold for one in done if one.cold and one.cold.asked is Temperature.HOT]
     own = [cold.own_bytes for cold in hot if cold.own_bytes is not None]
     if own and len(own) == len(done) and not any(one.ledger is not None for one in done):
@@ -335,7 +347,7 @@ def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
         ratio = "blocks from the buffers" if _needed_no_disk(ledgers) else "disk not counted"
     if good:
         return ratio
-    return f"{counted([text for one in done if (text := other_than_asked(one))])}: {ratio}"
+    return f"{counted([text for one in done if (text := other_origin(one))])}: {ratio}"
 
 
 def _needed_no_disk(ledgers: Sequence[Ledger]) -> bool:
@@ -543,8 +555,7 @@ def host(facts: dict[str, Fact]) -> Iterator[tuple[str, str]]:
         value = facts.get(key)
         return form.format(show_size(value)) if isinstance(value, int | float) and value else ""
 
-    inside = [kind for kind in (get("virtualisation"), get("container")) if kind != "none"]
-    yield "host", lines([get("host.name"), get("os.name"), *inside])
+    yield "host", lines([get("host.name"), get("os.name"), *surroundings(facts)])
     yield "kernel", lines([get("kernel.release"), get("kernel.machine")], " ")
     mhz = facts.get("cpu.mhz")
     speed = f"{mhz:,.0f} MHz" if isinstance(mhz, int | float) else ""
