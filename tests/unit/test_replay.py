@@ -167,6 +167,22 @@ def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path: Path) -> None:
     assert next(schedule.jobs[0].sessions.all()).before
 
 
+def test_a_window_of_the_capture_has_whole_transactions(tmp_path: Path) -> None:
+    """The one that begins before `from` is left out, the one that begins before `until` is whole.
+
+    Otherwise what the source rolled back would be committed, and the other way round.
+    """
+    texts = ("select 0", "begin", "insert 1", "insert 2", "rollback", "begin", "insert 3",
+             "insert 4", "commit", "begin", "commit", "select 9")  # fmt: skip
+    capture = [action(1, "simple", at, text) for at, text in enumerate(texts)]
+    window: dict[str, Any] = {"from": 3, "until": 7}
+    schedule, done = scheduled(tmp_path, capture, **window)
+
+    kept = [postgres_message.encode_query(text) for text in texts[5:9]]
+    assert [one.payload for one in done[1]] == kept
+    assert schedule.left_out == {"before from or after until": 8}
+
+
 def test_sessions_of_one_database_alone_are_replayed_where_one_is_named(tmp_path: Path) -> None:
     """What is of others is counted by their names; a name that none has is one sentence."""
     sessions = [

@@ -19,6 +19,7 @@ from replayer.capture.block import Block
 from replayer.errors import Impossible, one_line
 from replayer.lazy_import import Later
 from replayer.steps.replay.spec import Spec
+from replayer.steps.replay.transaction_walk import TransactionWalk
 
 if TYPE_CHECKING:
     from replayer.capture import fingerprint
@@ -122,7 +123,7 @@ class Choice:
         """Number of a fingerprint -> its rank."""
         self._marks = bytearray()
         """Rank of each transaction, in the order in which the transactions begin."""
-        self._walk = _Walk()
+        self._walk = TransactionWalk()
         self._working: set[int] = set()
         """Sessions with at least one transaction that is replayed."""
         self._left_out: Counter[str] = Counter()
@@ -145,7 +146,7 @@ class Choice:
                 self._walk.describe(session)
             for row in range(len(block)):
                 self._look_at(block.action(row), block.statement(row), block.place(row))
-        self._walk = _Walk()
+        self._walk = TransactionWalk()
         if _KEPT not in self._marks:
             raise Impossible(self._nothing())
 
@@ -265,52 +266,6 @@ class Choice:
             f"{names.key}: {self._seen[names.key].most_common(_short)}" for names, _ in self._keys()
         )
         return f"{asked}: nothing of {file} is left to replay ({there})"
-
-
-class _Walk:
-    """Numbers the transactions of a capture from 0, in the order in which they begin.
-
-    Actions must come in the order of their starts.
-    """
-
-    def __init__(self) -> None:
-        self._sessions: dict[int, LoggedSession] = {}
-        self._open: dict[int, int] = {}
-        self._count = 0
-
-    def describe(self, session: LoggedSession) -> None:
-        self._sessions[session.number] = session
-
-    def session(self, action: Action) -> LoggedSession:
-        """Return the session of an action, without a user or names if it was not described."""
-        known = self._sessions.get(action.session)
-        return known or self._sessions.setdefault(action.session, LoggedSession(action.session))
-
-    def transaction(
-        self, action: Action, statement: LoggedStatement | None, place: CommitPlace
-    ) -> tuple[int, bool]:
-        """Return the number of an action's transaction, and whether the action is all of it.
-
-        The number counts from 0, in the order in which transactions begin.
-        """
-        session = action.session
-        number = self._open.get(session)
-        inside = number is not None
-        if number is None:
-            number, self._count = self._count, self._count + 1
-        goes_on = place.ends < 0 and (inside or place.needs >= 0)
-        if statement is not None and statement.fingerprint.bounds == "restart":
-            # A transaction chained to the last one (AND CHAIN), or one whose BEGIN ends the last
-            # one, counts as the same transaction.
-            goes_on = True
-        if goes_on:
-            self._open[session] = number
-        else:
-            self._open.pop(session, None)
-        if action.does == "disconnect":
-            self._open.pop(session, None)
-            self._sessions.pop(session, None)
-        return number, not inside and not goes_on
 
 
 def _tables(statement: LoggedStatement, wire: str) -> tuple[str, ...]:

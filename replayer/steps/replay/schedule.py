@@ -22,6 +22,7 @@ from replayer.capture.action import (
 from replayer.engines import wires
 from replayer.steps.replay.commit_order import client_number
 from replayer.steps.replay.copy_files import NONE
+from replayer.steps.replay.intended_times import IntendedTimes
 from replayer.steps.replay.planned_order import PlannedOrder
 from replayer.steps.replay.record_encoder import RecordEncoder
 from replayer.steps.replay.row_keys import RowKeys
@@ -39,9 +40,6 @@ from replayer.steps.replay.work import (
 from replayer.steps.replay.work import Place as Chunk
 from replayer.watch.workers import Descriptor
 
-_SECOND = 10**9
-_LONGEST_PAUSE = _SECOND
-"""Longest pause, in ns, in which no session of the capture does anything, with idle = "skip"."""
 _RATE_OF_A_PROCESS = 8_000
 """Statements a second that one process can send on time, with reserve for a busy minute."""
 _CORES_OF_A_PROCESS = 4
@@ -107,45 +105,6 @@ class _Process:
     last_ns: "array[int]" = field(default_factory=lambda: array("q"))
 
 
-class _IntendedTimes:
-    """Computes the intended start of each action from its start in the capture.
-
-    The keys speed, idle, from and until decide how.
-    """
-
-    def __init__(self, spec: Spec) -> None:
-        self.last_ns = 0
-        """The last intended start, since the begin of the replay."""
-        self._speed, self._skips = spec.speed or 1, spec.idle == "skip"
-        self._skipped_ns = self._busy_until = 0
-        self._from_ns = round((spec.begin or 0) * _SECOND)
-        self._until_ns = None if spec.until is None else round(spec.until * _SECOND)
-
-    def has(self, since_ns: int) -> bool:
-        """Return whether a time of the capture is in the part that is replayed.
-
-        `since_ns` counts from the begin of the capture.
-        """
-        return since_ns >= self._from_ns and (self._until_ns is None or since_ns < self._until_ns)
-
-    def start(self, since_ns: int, duration_ns: int) -> int:
-        """Return the intended start of the next action, in ns since the begin of the replay.
-
-        In the capture it started `since_ns` after the begin and took `duration_ns`; below 0 if the
-        log has no duration.
-        """
-        start = since_ns - self._from_ns
-        if self._skips:
-            pause = start - self._busy_until
-            if pause > _LONGEST_PAUSE:
-                self._skipped_ns += pause - _LONGEST_PAUSE
-            self._busy_until = max(self._busy_until, start + max(0, duration_ns))
-            start -= self._skipped_ns
-        start = round(start / self._speed)
-        self.last_ns = max(self.last_ns, start)
-        return start
-
-
 class Planner:
     """Makes the plan of a replay; memory grows by bytes for each session and ordered change."""
 
@@ -191,7 +150,7 @@ class Planner:
         self._of_others: dict[int, str] = {}
         self._actions = 0
         self._errors_logged = errors_logged
-        self._times = _IntendedTimes(spec)
+        self._times = IntendedTimes(spec)
 
     def close(self) -> None:
         """Close the spools (files with the records), which deletes them."""
@@ -214,7 +173,7 @@ class Planner:
         `feed` is what CopyFiles.feed returned for the statement.
         """
         since = action.start_ns
-        if not self._times.has(since):
+        if not self._times.has(action, statement, place):
             if statement is not None:
                 self._left_out["before from or after until"] += 1
             return

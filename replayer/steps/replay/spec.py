@@ -67,9 +67,11 @@ class Spec(StepSpec):
     """A folder with the data for COPY FROM STDIN, which no log has: schema.table.copy for each COPY
     of a table, or schema.table.N.copy for its N-th; a COPY without data is left out."""
     begin: units.Duration | None = Field(None, ge=0, alias="from")
-    """Second of the capture at which the replay begins; by default its start."""
+    """Second of the capture at which the replay begins; by default its start.  A transaction that
+    began earlier is left out as a whole."""
     until: units.Duration | None = Field(None, gt=0)
-    """Second of the capture before which the last action starts; by default its end."""
+    """Second of the capture before which the last transaction begins; by default its end.  It is
+    replayed as a whole."""
     verify: Literal["none", "rows", "hash"] = "rows"
     """Data kept of the answers to find divergences: nothing, numbers of rows, or hashes of rows."""
     against: str = ""
