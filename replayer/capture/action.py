@@ -51,6 +51,11 @@ class Action(NamedTuple):
     """Number of rows returned or changed."""
     query_id: int = 0
     """The server's id for statements of this form, 64 bits; 0 if not logged."""
+    transaction: int = 0
+    """Number of the transaction in its session, which statements of one transaction share.
+
+    It is 0 if the log does not show it, or if the statement was a transaction alone.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import struct
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -32,13 +32,14 @@ from typing import Any, BinaryIO, Self
 import msgpack
 import numpy as np
 import zstandard
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from replayer.capture.action import DOES, UNKNOWN, Action, LoggedSession
 from replayer.capture.block import ActionColumns, ActionRow, Block
 from replayer.capture.capture_summary import ActionSource, CaptureSummary
 from replayer.capture.copies import copied
+from replayer.capture.held_actions import HeldActions
+from replayer.capture.implicit_transactions import ImplicitTransactions
 from replayer.capture.ordering import CommitOrder
 from replayer.capture.tally import WriteCounts
 from replayer.errors import Impossible, ReplayerError
@@ -93,8 +94,12 @@ class ArchiveWriter:
         self._fingerprints = Fingerprints(engine)
         self._order = CommitOrder()
         self._tally = WriteCounts()
-        self._index: dict[str, list[int]] = {name: [] for name in _INDEX}
+        self._skipped: Counter[str] = Counter()
         self._window: list[ActionRow] = []
+        self._transactions = ImplicitTransactions(
+            self._window, self._fingerprints.statement, self._skipped
+        )
+        self._index: dict[str, list[int]] = {name: [] for name in _INDEX}
         self._characters = 0
         self._look_at = _BLOCK_ROWS
         self._late: list[ActionRow] = []
@@ -105,7 +110,6 @@ class ArchiveWriter:
         self._ends: dict[int, int] = {}
         self._sessions: dict[int, LoggedSession] = {}
         self._new: set[int] = set()
-        self._skipped: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         return self
@@ -137,21 +141,22 @@ class ArchiveWriter:
             form = statement.fingerprint
             if (table := copied(action.text)) is not None:
                 self._tally.copies[table] += 1
-        self._window.append(
-            ActionRow(
-                action.start_ns,
-                action.session,
-                does,
-                action.duration_ns,
-                action.rows,
-                *self._order.place(action, end, form),
-                statement,
-                action.name,
-                action.sqlstate,
-                values,
-                length,
-            )
+        row = ActionRow(
+            action.start_ns,
+            action.session,
+            does,
+            action.duration_ns,
+            action.rows,
+            *self._order.place(action, end, form),
+            statement,
+            action.name,
+            action.sqlstate,
+            values,
+            length,
         )
+        session = self._sessions.get(action.session)
+        before = session is not None and session.began_before
+        self._transactions.add(action, row, end, before=before)
         self._latest = max(end, self._latest)
         self._characters += length
         if len(self._window) >= self._look_at or self._characters > _MOST_CHARACTERS:
@@ -167,6 +172,7 @@ class ArchiveWriter:
 
         `skipped` (reason -> number of things) and `damage` (sentences) become a part of it.
         """
+        self._transactions.finish()
         self._sort()
         self._write_sorted(len(self._window))
         self._write_late()
@@ -367,11 +373,11 @@ class ArchiveReader:
         session is in `sessions` of this block or an earlier one.  Raises Impossible for a damaged
         block.
         """
-        held: _Held | None = None
+        held: HeldActions | None = None
         order = self._by_begin()
         for place, number in enumerate(order):
             block = self._block(number)
-            held = held.joined(block, number) if held else _Held.of(block, number)
+            held = held.joined(block, number) if held else HeldActions.of(block, number)
             if place + 1 == len(order):
                 yield held.block
                 return
@@ -531,38 +537,6 @@ class ArchiveReader:
 
     def _damaged(self, what: str) -> Impossible:
         return Impossible(f"{self.path} is damaged, {what}: convert its log again")
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """Actions held back by a reader, as later blocks may overlap; `numbers` are their blocks."""
-
-    block: Block
-    numbers: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, block: Block, number: int) -> "_Held":
-        return cls(block, np.full(len(block), number))
-
-    def joined(self, block: Block, number: int) -> "_Held":
-        """Return these actions merged with those of the block `number`: by start, then by block."""
-        both = self.block + block
-        numbers = np.concatenate((self.numbers, np.full(len(block), number)))
-        order = np.lexsort((numbers, both.columns.start_ns))
-        return _Held(both.chosen(order), numbers[order])
-
-    def split(self, begin: int, number: int) -> "tuple[Block | None, _Held | None]":
-        """Return (actions before the next block, the later ones), each None if there are none.
-
-        `begin` and `number` are the start and the number of the next block.
-        """
-        starts = self.block.columns.start_ns
-        low, high = (int(np.searchsorted(starts, begin, side)) for side in ("left", "right"))
-        count = low + int(np.searchsorted(self.numbers[low:high], number))
-        if count == len(self.block):
-            return self.block, None
-        rest = _Held(self.block.chosen(slice(count, None)).compact(), self.numbers[count:])
-        return (self.block.chosen(slice(0, count)) if count else None), rest
 
 
 def _unpacked(data: bytes, size: int) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ enough; their time is a part of the execute that follows.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from replayer.capture import error_states, fingerprint, holes, patience
@@ -16,6 +16,7 @@ from replayer.capture.entry import HOLED, LogEntry, ReadCounts
 from replayer.capture.inputs import CUT
 from replayer.capture.logged_parameters import LoggedParameters, has_places
 from replayer.capture.stamps import StampReader
+from replayer.capture.virtual_transactions import SessionTransactions
 
 FAST_PATH = "fast-path calls, which libpq makes for large objects"
 CUT_TEXT = "statements cut by a limit of length"
@@ -41,7 +42,6 @@ _MOST_SESSIONS = 50_000
 _LONGEST_NS = 10**17
 """Three years, in nanoseconds: a longer duration is damage."""
 _MOST_REMEMBERED = 8192
-_MOST_AT_ONCE = 20_000
 _LONGEST_REMEMBERED = 1024
 _IGNORE, _EXECUTE, _BIND, _FETCH, _PARSE = range(5)
 
@@ -55,6 +55,7 @@ class _Sent(NamedTuple):
     parameters: tuple[str | None, ...] | None
     start_ns: int
     query_id: int
+    transaction: int
 
 
 class _Known:
@@ -62,7 +63,7 @@ class _Known:
 
     __slots__ = (
         *("begun", "bound", "bound_ns", "connected", "free_ns", "local_ns", "number"),
-        *("origin", "patience_ns", "planned_ns", "received_ns", "waits_ns"),
+        *("origin", "patience_ns", "planned_ns", "received_ns", "transactions", "waits_ns"),
     )
 
     def __init__(self, origin: tuple[str, str, str]) -> None:
@@ -85,6 +86,7 @@ class _Known:
         """First word of a timeout's name -> nanoseconds, if the session itself set it."""
         self.local_ns: dict[str, int] = {}
         """First word of a timeout's name -> nanoseconds, set by SET LOCAL for the transaction."""
+        self.transactions = SessionTransactions()
 
 
 class SessionAssembly:
@@ -341,6 +343,7 @@ class SessionAssembly:
         received = UNKNOWN if state is None else state.received_ns
         before = received == UNKNOWN and self._began_before(entry)
         state = self._known[entry.session] = _Known(_origin(entry))
+        state.transactions.cut = before
         names = _name(entry.user), _name(entry.database), _name(entry.application)
         session = LoggedSession(self._reading.sessions, *names, (), before)
         end = start_ns - 1
@@ -371,10 +374,12 @@ class SessionAssembly:
             if reason:
                 self._skip(state, reason, end)
                 return
-        self._put(state, _Sent(does, text, name, parameters, start, entry.query_id), duration, end)
+        number = state.transactions.number(entry.vxid, at_end=does == "simple")
+        sent = _Sent(does, text, name, parameters, start, entry.query_id, number)
+        self._put(state, sent, duration, end)
 
     def _put(self, state: _Known, sent: _Sent, duration: int, end: int, sqlstate: str = "") -> None:
-        does, text, name, parameters, start, query_id = sent
+        does, text, name, parameters, start, query_id, transaction = sent
         if CUT in text:
             self._skip(state, CUT_TEXT, end)
             return
@@ -389,7 +394,7 @@ class SessionAssembly:
         self._reading.statements += 1
         self._ended.append(
             Action(state.number, does, start, duration, text, name, parameters, sqlstate, UNKNOWN,
-                   query_id)
+                   query_id, transaction)
         )  # fmt: skip
 
     def _skip(self, state: _Known, reason: str, end: int) -> None:
@@ -409,7 +414,8 @@ class SessionAssembly:
             if reason:
                 self._skip(state, reason, entry.time_ns)
                 return
-        state.begun = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id)
+        number = state.transactions.number(entry.vxid)
+        state.begun = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id, number)
 
     def _alone(self, entry: LogEntry, duration: int) -> None:
         """Process an entry with a duration (in ns) only, which ends the session's begun statement.
@@ -489,7 +495,8 @@ class SessionAssembly:
             if reason:
                 self._skip(state, reason, entry.time_ns)
                 return
-        sent = _Sent(does, text, name, parameters, start, entry.query_id)
+        number = state.transactions.number(entry.vxid)
+        sent = _Sent(does, text, name, parameters, start, entry.query_id, number)
         duration = entry.time_ns - start or UNKNOWN
         self._put(state, sent, duration, entry.time_ns, code)
 
@@ -535,27 +542,10 @@ class SessionAssembly:
         self._others.clear()
 
 
-def spread(entries: Iterable[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
-    """Yield entries of a log; equal times of neighbours are spread over `resolution_ns` ns."""
-    same: list[LogEntry] = []
-    for entry in entries:
-        if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_AT_ONCE):
-            yield from _apart(same, resolution_ns)
-            same = []
-        same.append(entry)
-    yield from _apart(same, resolution_ns)
-
-
 def note_zones(clock: StampReader, reading: ReadCounts) -> None:
     """Add a note to `reading` for each unknown time zone in the stamps, which is taken as UTC."""
     for zone in sorted(clock.unknown):
         reading.notes[f"time zone {zone!r} is not known: its times are taken as UTC"] = None
-
-
-def _apart(same: list[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
-    step = resolution_ns // (len(same) + 1)
-    for place, entry in enumerate(same, start=1):
-        yield entry._replace(time_ns=entry.time_ns + place * step)
 
 
 def _prepared(name: str) -> str:

@@ -1,11 +1,13 @@
 """An entry of a PostgreSQL log, and counts of the parts of a log that were skipped."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _NAMED = 5
 _SWAPPED_NS = 10**9
+_MOST_AT_ONCE = 20_000
 HOLED = "HOLED"
 """Prefix of the severity of an entry that a hole (a run of zeros in the log) cut off."""
 
@@ -41,6 +43,8 @@ class LogEntry(NamedTuple):
     query_id: int = 0
     number: int = 0
     """Number of the line in its session, from 1; 0 if it is not logged."""
+    vxid: str = ""
+    """The id of the virtual transaction, such as 20/2, or 20/0 outside of one."""
 
 
 @dataclass(slots=True)
@@ -105,3 +109,20 @@ class ReadCounts:
         self.damaged += 1
         if len(self.damage) < _NAMED:
             self.damage.append(sentence)
+
+
+def spread(entries: Iterable[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
+    """Yield entries of a log; equal times of neighbours are spread over `resolution_ns` ns."""
+    same: list[LogEntry] = []
+    for entry in entries:
+        if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_AT_ONCE):
+            yield from _apart(same, resolution_ns)
+            same = []
+        same.append(entry)
+    yield from _apart(same, resolution_ns)
+
+
+def _apart(same: list[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
+    step = resolution_ns // (len(same) + 1)
+    for place, entry in enumerate(same, start=1):
+        yield entry._replace(time_ns=entry.time_ns + place * step)

@@ -15,7 +15,7 @@ from replayer.capture.stamps import StampReader
 
 _PARTS = frozenset(PARTS)
 _SEVERITY, _TIME, _EPOCH, _PROCESS, _SESSION = range(5)
-_USER, _DATABASE, _APPLICATION, _REMOTE, _STATE, _NUMBER, _QUERY_ID = range(5, len(FIELDS))
+_USER, _DATABASE, _APPLICATION, _REMOTE, _STATE, _NUMBER, _QUERY_ID, _VXID = range(5, len(FIELDS))
 
 
 _CODE = re.compile(r"([0-9A-Z]{5}): ")
@@ -167,6 +167,7 @@ class Joiner:
                 groups[places[_REMOTE]],
                 query_number(query_id) if query_id else 0,
                 int(number) if number else 0,
+                groups[places[_VXID]],
             )
         )
 

@@ -43,7 +43,7 @@ _ESCAPES = {
     "c": ("session", r"[0-9a-f]{1,16}\.[0-9a-f]{1,8}"),
     "l": ("number", r"\d+"),
     "s": ("", rf"(?:{STAMP}(?: {ZONE})?)?"),
-    "v": ("", r"(?:-?\d+/\d+)?"),
+    "v": ("vxid", r"(?:-?\d+/\d+)?"),
     "x": ("", r"\d*"),
     "Q": ("query_id", r"-?\d+"),
 }
@@ -51,7 +51,7 @@ _FINE = "mn"
 """The escapes of a time with its fraction of a second."""
 FIELDS = (
     *("severity", "time", "epoch", "process", "session", "user", "database", "application"),
-    *("remote", "sqlstate", "number", "query_id"),
+    *("remote", "sqlstate", "number", "query_id", "vxid"),
 )
 
 _KEYS = {

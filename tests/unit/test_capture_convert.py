@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -32,13 +33,17 @@ HEAD = "2026-05-16 05:11:{second:06.3f} UTC"
 def row(
     second: float, message: str, *, detail: str = "", level: str = "LOG", state: str = "00000",
     query: str = "", context: str = "", session: str = "6a07fca4.3e9", line: int = 1,
-    query_id: int = 0,
+    query_id: int = 0, vxid: str = "",
 ) -> str:  # fmt: skip
-    """Return one record as PostgreSQL 14 and later write it."""
+    """Return one record as PostgreSQL 14 and later write it.
+
+    Without `vxid` it has the id of a virtual transaction that no other record has.
+    """
     stamp = HEAD.format(second=second)
+    vxid = vxid or f"1/{zlib.crc32(f'{session} {second} {message}'.encode())}"
     cells = [
         *(stamp, "ann", "shop", "1001", "10.0.0.1:54321", session, line, "SELECT"),
-        *("2026-05-16 05:11:00 UTC", "1/1", 0, level, state, message, detail, "", "", "", context),
+        *("2026-05-16 05:11:00 UTC", vxid, 0, level, state, message, detail, "", "", "", context),
         *(query, "", "", "psql", "client backend", "", query_id),
     ]
     bare = {0, 3, 5, 6, 8, 9, 10, 11, 12, 17, 20, 24, 25}
@@ -71,10 +76,10 @@ def as_json(text: str) -> str:
 
 
 def as_stderr(text: str) -> str:
-    """Return the same records as stderr with %m [%c] %u@%d %e."""
+    """Return the same records as stderr with %m [%c] %u@%d %v %e."""
     lines = []
     for cells in csv.reader(io.StringIO(text, newline="\n")):
-        begin = f"{cells[0]} [{cells[5]}] {cells[1]}@{cells[2]} {cells[12]} "
+        begin = f"{cells[0]} [{cells[5]}] {cells[1]}@{cells[2]} {cells[9]} {cells[12]} "
         parts = [(cells[11], cells[13]), ("DETAIL", cells[14]), ("CONTEXT", cells[18]),
                  ("STATEMENT", cells[19])]  # fmt: skip
         lines += [

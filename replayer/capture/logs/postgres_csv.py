@@ -231,6 +231,7 @@ def _entries(
                 row[4],
                 query_number(query_id) if query_id else 0,
                 int(row[6] or 0),
+                row[9],
             )
         except ValueError:
             reading.hurt("a record has no time or no number of its line")

@@ -241,15 +241,17 @@ def _entry(
             get("database_name") or "",
             get("application_name") or "",
             _remote(get),
+            get("vxid") or get("virtual_transaction_id") or "",
         )
         if set(map(type, texts)) == _STRINGS:
             number = int(get("session_line_num") or 0)
             return (
                 LogEntry(
                     clock.ns(fields["log_time"]),
-                    *texts,
+                    *texts[:-1],
                     query_number(get("query_id", 0)),
                     number,
+                    texts[-1],
                 ),
             )
     except (ValueError, TypeError, KeyError):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from replayer.capture import assembly, prefix
 from replayer.capture.action import Action
+from replayer.capture.entry import spread
 from replayer.capture.inputs import Input
 from replayer.capture.lines import Joiner, joined
 from replayer.capture.logs import ReadRequest
@@ -58,7 +59,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
         joiner = Joiner(one, clock, order.reading)
         order.reading.coarse |= one.coarse
         for entries in joined(joiner, source, order.advance):
-            yield whole.take(assembly.spread(entries, _SECOND) if one.coarse else entries)
+            yield whole.take(spread(entries, _SECOND) if one.coarse else entries)
     assembly.note_zones(clock, order.reading)
     yield whole.finish()
 

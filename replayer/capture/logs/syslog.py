@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from replayer.capture import assembly, prefix
 from replayer.capture.action import Action
-from replayer.capture.entry import LogEntry
+from replayer.capture.entry import LogEntry, spread
 from replayer.capture.holes import HOLE
 from replayer.capture.inputs import Input
 from replayer.capture.lines import Joiner
@@ -56,7 +56,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
     clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         for entries in _Lines(source, clock, order).entries():
-            yield whole.take(assembly.spread(entries, _SECOND) if order.reading.coarse else entries)
+            yield whole.take(spread(entries, _SECOND) if order.reading.coarse else entries)
     assembly.note_zones(clock, order.reading)
     yield whole.finish()
 

@@ -17,6 +17,7 @@ from replayer import journal
 from replayer.analysis.differences import divergence
 from replayer.capture.action import language_of
 from replayer.capture.archive import ArchiveReader
+from replayer.capture.implicit_transactions import differing
 from replayer.conditions import temperature
 from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
@@ -225,7 +226,7 @@ def _planned(
         planner.close()
         raise
     uncertain = planner.uncertain()
-    for note in (conninfo.note(), *uncertain.sentences()):
+    for note in (conninfo.note(), *differing(summary.skipped), *uncertain.sentences()):
         if note:
             context.findings.note(note)
     for named in uncertain.named(_MOST_UNCERTAIN):
