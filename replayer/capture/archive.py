@@ -121,6 +121,8 @@ class ArchiveWriter:
         """Store what is known of a session; call it before the session's first action is added."""
         self._sessions[session.number] = session
         self._new.add(session.number)
+        if session.began_before:
+            self._transactions.begin_before(session.number)
         if len(self._sessions) > _MOST_SESSIONS:
             self._forget_sessions()
 
@@ -154,9 +156,7 @@ class ArchiveWriter:
             values,
             length,
         )
-        session = self._sessions.get(action.session)
-        before = session is not None and session.began_before
-        self._transactions.add(action, row, end, before=before)
+        self._transactions.add(action, row, end)
         self._latest = max(end, self._latest)
         self._characters += length
         if len(self._window) >= self._look_at or self._characters > _MOST_CHARACTERS:

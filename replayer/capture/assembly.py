@@ -31,6 +31,8 @@ _EXTENDED = re.compile(r" {1,2}(?:(parse|bind)|(?:execute( fetch from)?)) (.*?):
 _LOGGED = re.compile(r"execute( fetch from)? (.*?): ", re.DOTALL)
 _STATEMENT = re.compile(r"(?:duration: [\d.]* ?m?s? *)?(?:statement: |execute |\Z)")
 """The beginning of a message about a statement, which may be cut after its duration."""
+_TRANSLATED = re.compile(r"(?!duration)[^\W\d][^:\d\n]{1,30}\s?[:\uff1a]? ?\d+[.,]\d{3} ms\b")
+"""A duration in a message that is not in English, as with another lc_messages."""
 _AUTHORIZED = re.compile(
     r"(?:replication )?connection authorized: user=(?P<user>.*?)(?: database=(?P<database>.*?))?"
     r"(?: application_name=(?P<application>.*?))?(?: SSL enabled.*| GSS .*| identity=.*)?\Z"
@@ -237,6 +239,8 @@ class SessionAssembly:
             self._reading.version = match[1]
         elif (changed := patience.changed(message)) is not None:
             self._patience_ns[changed.name] = changed.ns
+        elif " ms" in message and _TRANSLATED.match(message):
+            self._reading.translated += 1
 
     def _waited(self, entry: LogEntry, message: str) -> None:
         """Note when a session began to wait for a lock, if the `message` of an entry reports it."""

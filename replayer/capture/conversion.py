@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,10 @@ LOGS = "capture.logs"
 _COARSE_NS = 10**9
 _FINE_NS = 10**6
 _MOST_FILES = 100_000
+_TRANSLATED = (
+    "its server logs in another language than English, and only English messages can be read: set "
+    "lc_messages = 'C' there, and log again"
+)
 _SHORTEST_HOLE = 16
 """The shortest hole in a log of MySQL, in bytes: fewer zeros may be text of a client.
 
@@ -177,7 +182,7 @@ def _candidate(source: Input, order: ReadRequest) -> _Candidate:
     if not head.strip():
         raise Impossible(f"{source.name} is empty")
     names = sorted(registry.names(LOGS), key=lambda name: -_log(name).RANK)
-    layout = next((name for name in names if _log(name).fits(head)), None)
+    layout = _first_layout([name for name in names if _log(name).fits(head)], head)
     if layout is None and order.prefix is not None:
         layout = "postgres_stderr"
     if layout is None and source.damage:
@@ -189,6 +194,27 @@ def _candidate(source: Input, order: ReadRequest) -> _Candidate:
         )
     began = _log(layout).find_start(head, order)
     return _Candidate(source, layout, began, head)
+
+
+def _first_layout(fitting: Sequence[str], head: str) -> str | None:
+    """Return the one of the `fitting` layouts that fits the shortest beginning of a log's `head`.
+
+    A value in a statement may have lines of another layout.  Of several that fit the same
+    beginning, it is the first of `fitting`.  Return None without any.
+    """
+    # Lines with any prefix (rank 0) fit lines of other layouts, too.
+    fitting = [name for name in fitting if _log(name).RANK] or fitting
+    if len(fitting) < 2:
+        return next(iter(fitting), None)
+    lines = head.splitlines(keepends=True)
+
+    def needed(name: str) -> int:
+        fits = _log(name).fits
+        return bisect_left(
+            range(len(lines)), True, key=lambda many: fits("".join(lines[: many + 1]))
+        )
+
+    return min(fitting, key=needed)
 
 
 def _once(chosen: Sequence[_Candidate], notes: list[str]) -> Iterator[Input]:
@@ -230,6 +256,8 @@ def _damage(plan: ConversionPlan) -> Iterator[str]:
 
 def _notes(plan: ConversionPlan, reading: ReadCounts) -> Iterator[str]:
     yield from reading.notes
+    if reading.translated:
+        yield f"{reading.translated:,} messages on durations were not read: {_TRANSLATED}"
     if not reading.statements:
         yield (
             "there is no statement in it that can be replayed: `replayer capture` says what its "
@@ -272,6 +300,8 @@ def _nothing(plan: ConversionPlan, reading: ReadCounts, damage: Sequence[str]) -
         usual = "no line of it is an entry: --prefix gives log_line_prefix"
         why = damage[0] if damage else _worded(reading.skipped) or usual
         return f"{names}, read as {plan.layout}, holds nothing that can be replayed: {why}"
+    if reading.translated:
+        return f"{names} holds no statement that can be read: {_TRANSLATED}"
     skipped = _worded(reading.skipped)
     return (
         f"{names} holds {reading.entries:,} entries, and no session of a client"

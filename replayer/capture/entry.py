@@ -66,6 +66,8 @@ class ReadCounts:
     """Statements that can be replayed."""
     coarse: bool = False
     """True if times have whole seconds only."""
+    translated: int = 0
+    """Number of messages about statements in another language than English."""
     silent: bool = False
     """True if the log does not show which statements failed."""
     version: str = ""

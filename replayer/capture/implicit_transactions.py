@@ -52,13 +52,9 @@ _SIMPLE, _EXTENDED = DOES.index("simple"), DOES.index("extended")
 class _Open:
     """The statements of a session that may be one transaction without a BEGIN."""
 
-    __slots__ = ("changes", "count", "cut", "cut_changes", "end_ns", "extended", "number", "rank")
+    __slots__ = ("changes", "count", "end_ns", "extended", "number", "rank")
 
-    def __init__(self, *, cut: bool) -> None:
-        self.cut = cut
-        """True until the first BEGIN, COMMIT or ROLLBACK of a session that began before the log."""
-        self.cut_changes = False
-        """True if something was changed until then."""
+    def __init__(self) -> None:
         self.rank = UNKNOWN
         """Rank of the transaction, if a statement of it failed and a ROLLBACK has to follow."""
         self.end_ns = 0
@@ -85,6 +81,11 @@ class ImplicitTransactions:
         """
         self._window, self._statement, self._skipped = window, statement, skipped
         self._sessions: dict[int, _Open] = {}
+        self._cut: dict[int, bool] = {}
+        """Session that began before the log -> whether it has changed something since.
+
+        It is in here until its first BEGIN, COMMIT or ROLLBACK.
+        """
         self._numbered = False
         """True if the log shows which statements are one transaction."""
         self._changing: set[int] = set()
@@ -97,24 +98,38 @@ class ImplicitTransactions:
         if self._changing:
             self._skipped[CUT_END] += len(self._changing)
 
-    def add(self, action: Action, row: ActionRow, end_ns: int, *, before: bool) -> None:
+    def begin_before(self, session: int) -> None:
+        """Note a session that began before the log, before its first action."""
+        self._cut[session] = False
+        if len(self._cut) > _MOST_SESSIONS:
+            del self._cut[next(iter(self._cut))]
+
+    def add(self, action: Action, row: ActionRow, end_ns: int) -> None:
         """Add the row of the next action to the window; it ended at `end_ns`, in ns since 1970.
 
-        Actions come in the order of their ends.  `before` is True for a session that began before
-        the log.
+        Actions come in the order of their ends.
         """
-        session = action.session
-        state = self._sessions.get(session)
-        if row.statement is None:
+        session, statement = action.session, row.statement
+        if statement is None:
             if action.does == "disconnect":
                 self._leave(session)
                 self._changing.discard(session)
-        else:
+                self._cut.pop(session, None)
+            self._window.append(row)
+            return
+        if session in self._cut:
+            self._look_at_cut(action, row)
+        if action.transaction or row.does == _EXTENDED or session in self._sessions:
+            state = self._sessions.get(session)
             if state is None:
-                state = self._sessions[session] = _Open(cut=before)
+                state = self._sessions[session] = _Open()
                 if len(self._sessions) > _MOST_SESSIONS:
                     self._leave(next(iter(self._sessions)))
             row = self._place(action, row, end_ns, state)
+            if not (state.number or state.extended):
+                del self._sessions[session]
+        elif row.ends < 0 or row.needs < 0:
+            self._note_open(session, row, changes=statement.fingerprint.writes != ())
         self._window.append(row)
 
     def _leave(self, session: int) -> None:
@@ -137,14 +152,12 @@ class ImplicitTransactions:
             # It is in a transaction with a BEGIN, or it is that BEGIN.
             self._note_open(session, row, changes=form.writes != ())
             state.restart(0)
-            state.cut = False
             return row
         if joined and state.changes and (action.sqlstate or form.bounds):
             row = self._join(action, row, end_ns, state)
-        elif form.bounds or (action.sqlstate and not joined):
-            self._count_unsure(action, row, state)
-        if form.bounds:
-            state.cut = False
+        elif action.sqlstate and not action.transaction and state.changes:
+            # The one before it was an extended query, too, and may be of the same pipeline.
+            self._skipped[IN_DOUBT] += state.extended and row.does == _EXTENDED
         unnumbered = not action.transaction and not state.number
         if not joined and not (unnumbered and state.extended and row.does == _EXTENDED):
             self._count_apart(state)
@@ -157,10 +170,10 @@ class ImplicitTransactions:
         assert row.statement is not None
         if row.statement.fingerprint.bounds not in {"end", "restart"}:
             return row._replace(needs=UNKNOWN, ends=UNKNOWN)
-        # What has its own end was no pipeline.
+        # A transaction with its own end was no pipeline.
         self._skipped[FAILED] -= 1
         self._skipped[CUT_BEGIN] += 1
-        state.rank, state.cut = UNKNOWN, False
+        state.rank = UNKNOWN
         state.restart(0)
         return row._replace(needs=UNKNOWN)
 
@@ -169,7 +182,6 @@ class ImplicitTransactions:
         state.count += 1
         changes = changes and not row.sqlstate
         state.changes = state.changes or changes
-        state.cut_changes = state.cut and (state.cut_changes or changes)
         state.extended = row.does == _EXTENDED and not row.sqlstate
 
     def _count_apart(self, state: _Open) -> None:
@@ -182,16 +194,20 @@ class ImplicitTransactions:
         elif changes:
             self._changing.add(session)
 
-    def _count_unsure(self, action: Action, row: ActionRow, state: _Open) -> None:
-        """Count a statement that may have ended a transaction together with those before it."""
+    def _look_at_cut(self, action: Action, row: ActionRow) -> None:
+        """Count a COMMIT or ROLLBACK that may be of a transaction that began before the log."""
         assert row.statement is not None
-        if action.sqlstate:
-            extended = state.extended and row.does == _EXTENDED
-            if extended and state.changes and not action.transaction:
-                self._skipped[IN_DOUBT] += 1
-        elif state.cut_changes and row.statement.fingerprint.kind in _ENDS:
-            # Where the log shows the transactions, a simple query without a number was alone.
-            self._skipped[UNSURE_BEGIN] += state.number != 0 or not self._numbered
+        form, session = row.statement.fingerprint, action.session
+        if not form.bounds and row.needs >= 0:
+            self._cut[session] = self._cut[session] or form.writes != ()
+            return
+        changed = self._cut.pop(session)
+        state = self._sessions.get(session)
+        joined = action.transaction and state is not None and action.transaction == state.number
+        # If the log shows the transactions, a simple query without a number was alone.
+        hidden = not self._numbered or (state is not None and state.number != 0)
+        if changed and hidden and not joined and row.ends >= 0 and form.kind in _ENDS:
+            self._skipped[UNSURE_BEGIN] += 1
 
     def _join(self, action: Action, row: ActionRow, end_ns: int, state: _Open) -> ActionRow:
         """Make one transaction of a session's last statements, which this one ends; return its row.

@@ -950,3 +950,19 @@ def test_a_replay_file_is_not_converted_again(tmp_path: Path, number: int) -> No
         conversion.planned(
             conversion.ConversionRequest([str(tmp_path / "shop.replay")], tmp_path / "out.replay")
         )
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["Dauer: 1.000 ms  Anweisung: select 1", "durée : 1.000 ms, instruction : select 1",
+     "duración: 1.000 ms  sentencia: select 1"],
+)  # fmt: skip
+def test_a_log_in_another_language_names_the_setting(tmp_path: Path, message: str) -> None:
+    """Its sentence has the reason and the remedy: lc_messages; an English log has no such note."""
+    log = "".join(f"2026-11-27 10:00:0{at}.000 UTC [77] a@b LOG:  {message}\n" for at in (1, 2))
+    with pytest.raises(Impossible, match="lc_messages = 'C'"):
+        converted(tmp_path, log)
+
+    mixed = log + log.replace(message, "duration: 1.000 ms  statement: select 1")
+    assert any("lc_messages" in note for note in converted(tmp_path, mixed)[2])
+    assert not any("lc_messages" in note for note in converted(tmp_path, many(3))[2])

@@ -19,6 +19,7 @@ from replayer.capture.mysql_threads import (
     actions,
     dated,
 )
+from replayer.capture.open_texts import OpenText
 from replayer.capture.stamps import StampReader
 
 ENGINE = "mysql"
@@ -35,6 +36,8 @@ _NAMES = (
 _COMMANDS = "|".join(sorted(_NAMES, key=len, reverse=True))
 _SENT = frozenset({"Query", "Execute"})
 """Commands that are statements."""
+_TEXTS = _SENT | {"Prepare"}
+"""Commands whose argument is an SQL text."""
 _STAMP = (
     r"(?:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
     r"|(\d{6} +\d{1,2}:\d\d:\d\d(?:\.\d{1,10})?))"
@@ -96,6 +99,7 @@ class _Log:
         self._text: list[str] = []
         self._size = 0
         self._padded = False
+        self._open = OpenText(order.reading)
 
     def begin(self, head: str) -> None:
         """Detect from a file's beginning (`head`) if blanks separate commands from arguments."""
@@ -112,6 +116,9 @@ class _Log:
             thread, command, text = padded
         else:
             self._go_on(line)
+            return
+        if self._is_inside():
+            self._add(line)
             return
         self.finish()
         if precise or coarse:
@@ -134,6 +141,7 @@ class _Log:
     def break_off(self) -> None:
         """Count the last entry as lost: the hole (a lost part of the log) may have cut it off."""
         if self._head is not None:
+            self._open.give_back(self._text)
             self._lose(self._head[2], holes.LOST)
             self._head = None
 
@@ -144,6 +152,8 @@ class _Log:
 
     def finish(self) -> None:
         """Complete the entry of the last lines, and pass its command to the assembly of actions."""
+        if self._open.since:
+            self._divide()
         if self._head is None:
             return
         (time_ns, thread, command), self._head = self._head, None
@@ -155,19 +165,37 @@ class _Log:
         else:
             self._done(thread, command, text, time_ns)
 
+    def _divide(self) -> None:
+        """Take back those lines of the last text that were wrongly taken for a part of it."""
+        if rest := self._open.give_back(self._text):
+            self.finish()
+            for line in rest:
+                self.take(line)
+
+    def _is_inside(self) -> bool:
+        """Return whether the text of the last entry is still open, so that the next line is of it.
+
+        Else that entry is complete, and the next line may begin another one.
+        """
+        return self._head is not None and self._head[2] in _TEXTS and self._open.goes_on(self._text)
+
     def _go_on(self, line: str) -> None:
         started = STARTED.fullmatch(line)
-        if started:
+        if started and not self._is_inside():
             self.finish()
             self.spread.finish()
             self._reading.version = started[2]
             self.assembly.restarted(self._time_ns)
         elif self._head is not None:
-            if self._size <= LONGEST_LINE:
-                self._size += len(line)
-                self._text.append(line if self._size <= LONGEST_LINE else CUT)
+            self._add(line)
         elif line and not _HEADINGS.fullmatch(line):
             self._reading.foreign += 1
+
+    def _add(self, line: str) -> None:
+        """Add a line to the text of the last entry, up to the greatest length."""
+        if self._size <= LONGEST_LINE:
+            self._size += len(line)
+            self._text.append(line if self._size <= LONGEST_LINE else CUT)
 
     def _done(self, thread: str, command: str, text: str, time_ns: int) -> None:
         assembly = self.assembly

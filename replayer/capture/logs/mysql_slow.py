@@ -24,6 +24,7 @@ from replayer.capture.mysql_threads import (
     actions,
     dated,
 )
+from replayer.capture.open_texts import OpenText
 from replayer.capture.stamps import StampReader
 
 ENGINE = "mysql"
@@ -42,6 +43,8 @@ _HEAD = re.compile(
 _COST = re.compile(r"^# Query_time: +\d", re.MULTILINE)
 _NAMELESS = re.compile(r"# (?:Thread_id|Query_time): +\d.*")
 """The beginning of an entry without a line about the user, which a server can be set to omit."""
+_BEGINS = ("# Time: ", "# User@Host: ", "# Thread_id: ", "# Query_time: ")
+"""Beginnings of the first line of an entry."""
 _PAIR = re.compile(r"(\w+): ?(\S*)")
 _STAMP = re.compile(r"SET (?:\w+=\d+,)*timestamp=(\d{1,11}(?:\.\d{1,9})?);")
 _USE = re.compile(r"use (.*);", re.IGNORECASE)
@@ -109,6 +112,7 @@ class _Log:
         self._text: list[str] | None = None
         """Lines of the statement; None before the first entry and within the head of an entry."""
         self._size = 0
+        self._open = OpenText(order.reading)
         self._zone_ns = 0
         """Nanoseconds by which the local times of stamps with whole seconds are ahead of UTC."""
         self._zoned = False
@@ -143,7 +147,7 @@ class _Log:
                 return
             if self._headed(line):
                 return
-        elif STARTED.fullmatch(line):
+        elif STARTED.fullmatch(line) and not (self._text and self._open.goes_on(self._text)):
             self._begun(line)
             return
         if self._text is None and not self._facts:
@@ -154,6 +158,8 @@ class _Log:
 
     def finish(self) -> None:
         """Complete the entry of the last lines, and add its statement to the clients' actions."""
+        if self._open.since:
+            self._divide()
         text, facts, stamp_ns = self._text, self._facts, self._stamp_ns
         self._text, self._facts, self._stamp_ns, self._size = None, {}, 0, 0
         if text is None or "Query_time" not in facts:
@@ -182,6 +188,13 @@ class _Log:
             self._reading.notes[LOCAL] = None
         self.spread.add(moment, done)
 
+    def _divide(self) -> None:
+        """Take back those lines of the last text that were wrongly taken for a part of it."""
+        if rest := self._open.give_back(self._text or []):
+            self.finish()
+            for line in rest:
+                self.take(line)
+
     def _moment(self, facts: dict[str, str], duration: int, stamp_ns: int) -> tuple[bool, int]:
         """Return (whether the time of a statement is exact, that time in nanoseconds since 1970).
 
@@ -203,6 +216,7 @@ class _Log:
         if self._text and self._text[-1].endswith(";"):
             self.finish()
         elif self._facts:
+            self._open.give_back(self._text or [])
             self._reading.skip(holes.LOST)
         self._text, self._facts, self._stamp_ns, self._size = None, {}, 0, 0
         self._resumed = self._exact or self._resumed
@@ -210,6 +224,8 @@ class _Log:
 
     def _headed(self, line: str) -> bool:
         """Process a line with # if it is of an entry's head; return False if of a statement."""
+        if self._text and line.startswith(_BEGINS) and self._open.goes_on(self._text):
+            return False
         if match := _TIME.fullmatch(line):
             self.finish()
             try:
