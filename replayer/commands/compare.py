@@ -189,8 +189,8 @@ def _fail_if_worse(compared: Comparison, percent: float | None) -> None:
     if compared.unit is Unit.BOOT and not compared.turns:
         raise Impossible(
             f"--fail-if-worse needs boots of {compared.base.name} and {compared.other.name} that "
-            f"took turns, and these came one after the other, so that a drift may be all they "
-            f"differ by: `replayer plan` plans boots"
+            f"took turns, and these did not, so that a drift may be all they differ by: "
+            f"`replayer plan` plans boots"
         )
     if compared.unit is not Unit.BOOT:
         raise Impossible(

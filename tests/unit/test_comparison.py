@@ -230,6 +230,42 @@ def test_noise_that_lasts_is_rarely_a_difference_without_turns(
     assert np.mean(differs) <= 0.5 * np.mean(ranked)
 
 
+@pytest.mark.parametrize("order", ["AAABBBBBBAAA", "AAAABBBBBBBBAAAA", "AABBBBAAAABBBBAA"])
+def test_noise_that_lasts_is_rarely_a_difference_between_blocks(
+    boots: Callable[..., list[Side]], order: str
+) -> None:
+    """Each boot resembles the one before it by 0.8: no verdict, and at most 5 % differ and 4 more.
+
+    Neither side is the later one.
+    """
+    random = np.random.default_rng(16)
+    seen = []
+    for _ in range(100):
+        walk = [0.0]
+        for step in random.normal(0, 0.018, 20 + len(order)):
+            walk.append(0.8 * walk[-1] + step)
+        seen.append(compare(*boots(order, [np.exp(walk[-len(order) :])])))
+
+    assert not any(map(apart, seen))
+    assert sum(one.rows[0].verdict is MetricVerdict.DIFFERS for one in seen) <= 9
+    assert not any(one.turns for one in seen)
+    assert all("measured in long blocks" in one.warnings[0] for one in seen)
+
+
+def test_a_machine_that_warms_up_makes_no_difference_between_blocks(
+    boots: Callable[..., list[Side]],
+) -> None:
+    """AAAABBBBBBBBAAAA on a machine that settles over five boots: never better or worse."""
+    random = np.random.default_rng(17)
+    warm = 0.2 * np.exp(-np.arange(16) / 3)
+    seen = [
+        compare(*boots("AAAABBBBBBBBAAAA", [np.exp(warm + random.normal(0, 0.01, 16))])).rows[0]
+        for _ in range(40)
+    ]
+
+    assert {row.verdict for row in seen} == {MetricVerdict.UNCLEAR}
+
+
 def test_a_control_that_differs_refuses_what_came_one_after_the_other(run_of: RunOf) -> None:
     """In AABB, where the CPU was slower in all of B; in turns it is told beside the verdict."""
     made = [

@@ -1,5 +1,7 @@
 """What is steady and what drifts: promised shares of right and wrong, over seeded draws."""
 
+import itertools
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -255,3 +257,38 @@ def test_a_drift_of_boots_is_found_whatever_the_sides_differ_by() -> None:
     assert np.mean([steadiness.drift(sides, places) != 0 for sides in quiet]) <= 0.02
     assert np.mean([slope != 0 for slope in moved]) >= 0.98
     assert np.median(moved) == pytest.approx(np.log(0.99), rel=0.1)
+
+
+def places_of(order: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the places of A and of B in an order such as ABBA."""
+    base, other = (
+        np.array([at for at, name in enumerate(order) if name == side], np.float64) for side in "AB"
+    )
+    return base, other
+
+
+def test_every_order_of_drawn_pairs_protects_and_long_blocks_do_not() -> None:
+    """Pairs in any order, as `plan` and `ab` draw them, ABAB and AABB: 1 at most; blocks: more."""
+    drawn = {"".join(pairs) for pairs in itertools.product(("AB", "BA"), repeat=6)}
+    blocks = ("AABBBBAA", "AAABBBBBBAAA", "AABBBBAAAABBBBAA", "AAAABBBB", "AABBBBBBBBBA")
+
+    assert max(steadiness.block_noise(*places_of(one)) for one in (*drawn, "AABB" * 3)) <= 1
+    assert min(steadiness.block_noise(*places_of(one)) for one in blocks) > 1.2
+    assert steadiness.block_noise(np.ones(4), np.ones(4)) == 0
+
+
+def test_a_bent_drift_is_no_step_and_a_step_is_one() -> None:
+    """A parabola over A4 B8 A4 is explained by itself, as is a line over A8 B8; a step is not."""
+    random = np.random.default_rng(3)
+    curves = {"AAAABBBBBBBBAAAA": np.linspace(-1, 1, 16) ** 2, "A" * 8 + "B" * 8: np.arange(16) / 8}
+    for order, curve in curves.items():
+        at, is_other = places_of(order), np.array([name == "B" for name in order])
+        drifted, stepped = (
+            sum(
+                steadiness.beyond_drift((one[~is_other], one[is_other]), at, 0.05)
+                for one in np.exp(0.1 * shape + random.normal(0, 0.01, (100, 16)))
+            )
+            for shape in (curve, curve + 2 * is_other)
+        )
+        assert drifted <= 9
+        assert stepped >= 95

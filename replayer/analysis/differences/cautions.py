@@ -9,6 +9,7 @@ from replayer.analysis.differences import statistics
 from replayer.analysis.differences.metric_verdicts import MetricRow
 from replayer.analysis.differences.samples import (
     Key,
+    Order,
     Samples,
     Side,
     Unit,
@@ -94,7 +95,7 @@ def _whose(ids: Sequence[str]) -> str:
 
 
 def warn_order(unit: Unit, base: Samples, other: Samples) -> list[str]:
-    """Return a warning, in a list, if one side was measured before the other; else [].
+    """Return a warning, in a list, if the sides did not take turns; else [].
 
     Then a change of the machine over time looks like a difference.  `unit` is what counts as one
     sample.  For repeats there is no warning.  If a side has a single unit, there is one only if so
@@ -114,17 +115,24 @@ def warn_order(unit: Unit, base: Samples, other: Samples) -> list[str]:
         ]
     if order is None or order.turns:
         return []
-    later = order.later
-    first, last = (base.name, other.name) if later > 0.5 else (other.name, base.name)
-    how = "all" if later in {0.0, 1.0} else "most"
     none = ", and none is called better or worse" if unit is Unit.BOOT else ""
     return [
         (
-            f"{how} {unit.value}s of {last} came after those of {first}, so whatever became faster "
-            f"or slower meanwhile looks like a difference between them{none}: take turns, such as "
-            f"A B B A (`replayer plan`)"
+            f"{_sequence(unit, order, base, other)}, so whatever became faster or slower meanwhile "
+            f"looks like a difference between them{none}: take turns, such as A B B A "
+            f"(`replayer plan`)"
         )
     ]
+
+
+def _sequence(unit: Unit, order: Order, base: Samples, other: Samples) -> str:
+    """Return how the units of sides that did not take turns followed each other, as a clause."""
+    if not order.after:
+        return f"{unit.value}s of {base.name} and of {other.name} were measured in long blocks"
+    later = order.later
+    first, last = (base.name, other.name) if later > 0.5 else (other.name, base.name)
+    how = "all" if later in {0.0, 1.0} else "most"
+    return f"{how} {unit.value}s of {last} came after those of {first}"
 
 
 def warn_one_sided(base: Samples, other: Samples) -> list[str]:

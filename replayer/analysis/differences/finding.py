@@ -188,4 +188,4 @@ def _turns(comparison: Comparison) -> str:
     """
     if comparison.unit is not Unit.BOOT or comparison.turns:
         return ""
-    return "; one came after the other, so that is all it shows: take turns"
+    return "; their boots did not take turns, so that is all it shows"

@@ -92,17 +92,17 @@ class _Rules:
         return self.unit is not Unit.BOOT or self.order is None or not self.order.turns
 
     def refused(self, draft: _Draft) -> str:
-        """Return why a difference does not count because one side was measured after the other.
+        """Return why a difference does not count because the sides did not take turns.
 
         Return "" if the difference counts, as it does if the sides took turns.
         """
         if self.order is None or self.order.turns:
             return ""
         if not self.still:
-            return "one side came after the other, and a control differs too: take turns"
+            return f"{self.order.fault}, and a control differs too: take turns"
         level = statistics.ALPHA / max(1, len(self.judged))
         if not steadiness.beyond_drift(draft.values, self.order.places, level):
-            return "one side came after the other, and a drift could make it: take turns"
+            return f"{self.order.fault}, and a drift could make it: take turns"
         return ""
 
     def family(self, draft: _Draft) -> tuple[int, float]:
@@ -349,8 +349,8 @@ def _unclear(draft: _Draft, row: MetricRow, rules: _Rules) -> MetricRow:
 def _told(row: MetricRow, verdict: MetricVerdict, rules: _Rules) -> MetricRow:
     """Return a metric's row with a verdict that claims no more than its units can show.
 
-    Runs of a single boot show nothing about the next boot, and runs of one side that came after the
-    other show nothing but these runs.  If no value varies, the verdict is not made weaker.
+    Runs of a single boot show nothing about the next boot, and runs of sides that did not take
+    turns show nothing but these runs.  If no value varies, the verdict is not made weaker.
     """
     weaker = rules.weak and _varies(row)
     return row.model_copy(update={"verdict": _WEAKER[verdict] if weaker else verdict})

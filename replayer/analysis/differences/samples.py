@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import cached_property
 
 import numpy as np
 
@@ -64,7 +65,7 @@ _OWN = ("*.client_cpu", "walk.*.user")
 
 They follow from other metrics: half the throughput costs the client half the processor time."""
 _APART = 0.75
-"""Two sides take turns if neither is the later one in this share of all pairs of units.
+"""One of two sides is after the other if it is the later one in this share of all pairs of units.
 
 If units interleave well, each side is the later one in about half of the pairs."""
 
@@ -157,9 +158,25 @@ class Order:
         return steadiness.interleaved(*self.places)
 
     @property
+    def after(self) -> bool:
+        """Return whether all or most units of one side came after those of the other side."""
+        return not 1 - _APART < self.later < _APART
+
+    @property
+    def fault(self) -> str:
+        """Return how the order falls short of turns, as a clause of a sentence."""
+        if self.after:
+            return "one side came after the other"
+        return "each side was measured in long blocks"
+
+    @cached_property
     def turns(self) -> bool:
-        """Return whether the sides took turns, so that a drift in time cannot make them differ."""
-        return 1 - _APART < self.later < _APART
+        """Return whether the sides took turns, as in A B B A, but not in A A B B B B A A.
+
+        In the second order neither side is the later one.  But a state of the machine that lasts
+        for some units makes the sides differ more often than independent noise does.
+        """
+        return not self.after and steadiness.block_noise(*self.places) <= 1
 
 
 def order_of(unit: Unit, base: Samples, other: Samples) -> Order | None:
@@ -177,7 +194,7 @@ def order_of(unit: Unit, base: Samples, other: Samples) -> Order | None:
 def places(unit: Unit, base: Samples, other: Samples) -> tuple[statistics.Floats, ...] | None:
     """Return for each side the place of each unit, from 1, in the common order of time.
 
-    None if the order is not known, or if the sides do not interleave.  Then a drift over time
+    None if the order is not known, or if the sides did not take turns.  Then a drift over time
     cannot be separated from a difference.
     """
     order = order_of(unit, base, other)
