@@ -16,5 +16,5 @@ def spoilt(run: Run) -> str:
     This is judged by the work of these programs, never by the results of the run: so it is fair to
     leave such a run out.
     """
-    found = (warnings.foreign_processes(run), warnings.foreign_writes(run))
+    found = (warning(run) for warning in warnings.DISTURBING)
     return "; ".join(advice.found for advice in found if advice is not None)

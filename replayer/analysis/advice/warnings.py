@@ -468,6 +468,10 @@ def foreign_processes(run: Run) -> Advice | None:
     )
 
 
+DISTURBING = (foreign_processes, foreign_writes)
+"""The warnings about other programs: a run that has one is not fair to its side of a comparison."""
+
+
 def _foreign_cpu(step: StepResult) -> float:
     return (step.foreign.cpu_share or 0.0) if step.foreign else 0.0
 

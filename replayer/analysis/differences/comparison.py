@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from replayer.analysis.attribution.explanation import why
 from replayer.analysis.differences import cautions
 from replayer.analysis.differences.comparison_result import Comparison, Group
+from replayer.analysis.differences.doubts import count_results
 from replayer.analysis.differences.environment import Difference, Sort, differences
 from replayer.analysis.differences.finding import with_headline
 from replayer.analysis.differences.judgement import judge_rows
@@ -40,6 +41,8 @@ def compare(
     that is not `allowed`.
     """
     _refuse_shared(base, other)
+    counted = count_results(base, other, by)
+    base, other = counted.base, counted.other
     unlike = differences(base.runs, other.runs, asked=by, allowed=allowed)
     _refuse_unlike(base.name, other.name, unlike)
     unit = unit_of(base.runs, other.runs)
@@ -51,6 +54,7 @@ def compare(
         threshold=threshold,
         metrics=metrics,
         still=cautions.controls_agree(base, other),
+        unjudged=counted.unjudged,
     )
     warnings = cautions.warn_runs(*kept)
     warnings += [*cautions.warn_one_sided(*kept), *cautions.warn_unjudged(rows, base, other)]
@@ -67,10 +71,12 @@ def compare(
         warnings=(
             *cautions.warn_emulated(base, other),
             *cautions.warn_order(unit, *kept),
+            *counted.remarks,
             *warnings,
             *cautions.warn_controls(base, other),
         ),
         turns=order is not None and order.turns,
+        unjudged=dict(counted.unjudged),
         why=why(base, other, unit, metrics=_differing(rows), differences=unlike),
     )
     return with_headline(compared)
@@ -82,11 +88,21 @@ def judged(base: Side, other: Side, *, unit: Unit, threshold: float) -> tuple[Me
     `unit` is what counts as one sample.  `threshold` is the share below which a difference does not
     matter.
     """
+    counted = count_results(base, other)
+    base, other = counted.base, counted.other
     kept = Samples.of(base, unit), Samples.of(other, unit)
     if not kept[0].kinds.keys() & kept[1].kinds.keys():
         return ()
     still = cautions.controls_agree(base, other)
-    return judge_rows(*kept, unit=unit, threshold=threshold, metrics=(), still=still)[0]
+    rows, _ = judge_rows(
+        *kept,
+        unit=unit,
+        threshold=threshold,
+        metrics=(),
+        still=still,
+        unjudged=counted.unjudged,
+    )
+    return rows
 
 
 def _differing(rows: Sequence[MetricRow]) -> dict[str, list[str]]:

@@ -41,6 +41,8 @@ class Comparison(Noun):
     turns: bool = False
     """True if the sides are known to have taken turns, so that a change of the machine over time
     cannot make them differ."""
+    unjudged: dict[str, str] = Field(default_factory=dict, exclude_if=lambda steps: not steps)
+    """Name of a step -> why none of its metrics is judged, such as `asked cold, got hot`."""
     why: tuple[Why, ...] = Field(default=(), exclude_if=lambda why: not why)
     """An explanation for each step of which a metric was shown to differ; () without accounts."""
 

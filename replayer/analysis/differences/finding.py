@@ -10,7 +10,13 @@ from replayer.analysis.attribution import known_causes
 from replayer.analysis.differences.comparison_result import Comparison
 from replayer.analysis.differences.environment import MISSING, Difference
 from replayer.analysis.differences.metric_names import name_fact, name_metric
-from replayer.analysis.differences.metric_verdicts import LIKELY, SHOWN, MetricRow, MetricVerdict
+from replayer.analysis.differences.metric_verdicts import (
+    LIKELY,
+    SHOWN,
+    THESE_RUNS,
+    MetricRow,
+    MetricVerdict,
+)
 from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.statistics import units_to_show
 from replayer.units import three
@@ -36,7 +42,7 @@ def make_headline(comparison: Comparison) -> str:
     shown = first_rows(comparison, SHOWN)
     rows = shown or first_rows(comparison, LIKELY)
     if not rows:
-        return f"{_nothing(comparison)}{_turns(comparison)}"
+        return f"{_nothing(comparison)}{_unjudged(comparison)}{_turns(comparison)}"
     judged = [row for row in comparison.rows if row.verdict in (SHOWN if shown else LIKELY)]
     named = _named(rows)
     facts = [_change(row, comparison, first=row is named[0]) for row in named]
@@ -44,9 +50,12 @@ def make_headline(comparison: Comparison) -> str:
     facts += [f"{more} more"] if more else []
     base, other = comparison.base.name, comparison.other.name
     likely = "" if shown else "likely "
-    scope = "" if comparison.decides else " in these runs"
+    # A metric that lacks values in some boots may lack the turns that the others have.
+    is_sure = comparison.decides and not any(row.verdict in THESE_RUNS for row in named)
+    scope = "" if is_sure else " in these runs"
     begin = f"{other} is {likely}{_direction(judged)} than {base}{scope}: {', '.join(facts)}"
-    return "; ".join(filter(None, (begin, _suspects(comparison)))) + _turns(comparison)
+    ends = f"{_unjudged(comparison)}{_turns(comparison)}"
+    return "; ".join(filter(None, (begin, _suspects(comparison)))) + ends
 
 
 def first_rows(comparison: Comparison, verdicts: Iterable[MetricVerdict]) -> list[MetricRow]:
@@ -163,7 +172,7 @@ def _nothing(comparison: Comparison) -> str:
     words = [f"{same} the same" if same else "", f"{len(verdicts) - same} unclear"]
     counts = f": {' and '.join(filter(None, words))} of {len(verdicts)} metrics" if verdicts else ""
     begin = f"no difference between {base} and {other} was shown{counts}"
-    if comparison.family:
+    if comparison.family or comparison.unjudged:
         return begin
     return f"{begin}; it takes {units_to_show(1.0, 1)} {comparison.unit.value}s of each to show one"
 
@@ -178,6 +187,16 @@ def _suspects(comparison: Comparison) -> str:
     ]
     more = f" and {len(known) - len(named)} more" if len(known) > len(named) else ""
     return f"suspect{'' if len(known) == 1 else 's'}: {', '.join(named)}{more}"
+
+
+def _unjudged(comparison: Comparison) -> str:
+    """Return which step is not judged and why, and the names of other such steps; "" for none."""
+    compared = dict.fromkeys(row.step for row in comparison.rows)
+    steps = [name for name in compared if name in comparison.unjudged]
+    if not steps:
+        return ""
+    more = f", nor is {', '.join(steps[1:])}" if len(steps) > 1 else ""
+    return f"; {steps[0]} is not judged ({comparison.unjudged[steps[0]]}){more}"
 
 
 def _turns(comparison: Comparison) -> str:

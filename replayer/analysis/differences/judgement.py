@@ -5,7 +5,7 @@ It may be called likely better or worse if the test shows it only without this c
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -48,7 +48,8 @@ class _Draft:
     """A metric's row in a comparison before its verdict, and the values to judge.
 
     There is one value per unit (boot, run or repeat) and side, with the drift removed.  `says` is
-    the key of the metric that this one only repeats; if it repeats none, its own key.
+    the key of the metric that this one only repeats; if it repeats none, its own key.  `order` is
+    the order of the units that have a value; None if it is not known.
     """
 
     key: Key
@@ -56,6 +57,7 @@ class _Draft:
     ratio: statistics.Ratio | None
     values: tuple[statistics.Floats, statistics.Floats]
     says: Key
+    order: Order | None
 
     @property
     def judged(self) -> bool:
@@ -75,34 +77,36 @@ class _Rules:
 
     threshold: float
     unit: Unit
-    order: Order | None
     still: bool
     """True if no control differs between the sides."""
     likely: float
     """The largest uncorrected p value at which a metric is likely to differ."""
     judged: tuple[_Draft, ...]
     """The metrics for which p values are corrected as soon as there are enough units."""
+    unjudged: Mapping[str, str]
+    """Name of a step -> why its metrics are unclear in any case."""
 
-    @property
-    def weak(self) -> bool:
-        """Return whether verdicts are only valid for these runs, and not for other boots.
+    def weak(self, draft: _Draft) -> bool:
+        """Return whether a verdict is only valid for these runs, and not for other boots.
 
         This is so if the units are not boots, or if the boots of both sides did not take turns.
         """
-        return self.unit is not Unit.BOOT or self.order is None or not self.order.turns
+        return self.unit is not Unit.BOOT or draft.order is None or not draft.order.turns
 
     def refused(self, draft: _Draft) -> str:
         """Return why a difference does not count because the sides did not take turns.
 
         Return "" if the difference counts, as it does if the sides took turns.
         """
-        if self.order is None or self.order.turns:
+        order = draft.order
+        if order is None or order.turns:
             return ""
         if not self.still:
-            return f"{self.order.fault}, and a control differs too: take turns"
+            return f"{order.fault}, and a control differs too: take turns"
         level = statistics.ALPHA / max(1, len(self.judged))
-        if not steadiness.beyond_drift(draft.values, self.order.places, level):
-            return f"{self.order.fault}, and a drift could make it: take turns"
+        known = tuple(side[np.isfinite(side)] for side in draft.values)
+        if not steadiness.beyond_drift((known[0], known[1]), order.places, level):
+            return f"{order.fault}, and a drift could make it: take turns"
         return ""
 
     def family(self, draft: _Draft) -> tuple[int, float]:
@@ -125,13 +129,14 @@ def judge_rows(
     threshold: float,
     metrics: Sequence[str],
     still: bool,
+    unjudged: Mapping[str, str],
 ) -> tuple[tuple[MetricRow, ...], int]:
     """Return the rows of all common metrics with their verdicts, and the number of tested metrics.
 
     `unit` is what counts as one sample.  `threshold` is the share below which a difference does not
     matter.  `metrics` are patterns of names; none means all.  `still` is True if no control differs
-    between the sides.  Raises Impossible if there is no common metric, or if units differ between
-    the sides.
+    between the sides.  `unjudged` is name of a step -> why its metrics are unclear in any case.
+    Raises Impossible if there is no common metric, or if units differ between the sides.
     """
     keys = [key for key in base.kinds if key in other.kinds and _wanted(key, metrics)]
     if not keys:
@@ -143,20 +148,20 @@ def judge_rows(
     _refuse_other_units(keys, base, other)
     base, other = _aligned(keys, base, other)
     order = order_of(unit, base, other)
-    at = order.places if order is not None and order.turns else None
-    drafts = {key: _draft(key, base, other, at) for key in keys}
-    tested = _members([draft for draft in drafts.values() if draft.row.p is not None])
+    drafts = {key: _draft(key, base, other, order, unjudged) for key in keys}
+    judged = [draft for draft in drafts.values() if draft.judged and draft.key[0] not in unjudged]
+    tested = _members([draft for draft in judged if draft.row.p is not None])
     corrected = _corrected(tested, drafts)
     rules = _Rules(
         threshold=threshold,
         unit=unit,
-        order=order,
         still=still,
         likely=multiple_testing.likely_up_to(
             [one.row.p for one in tested if one.row.p is not None]
         ),
         # With more units, all of these metrics will be tested, and count for the correction.
-        judged=tuple(_members([draft for draft in drafts.values() if draft.judged])),
+        judged=tuple(_members(judged)),
+        unjudged=unjudged,
     )
     rows = tuple(
         _judge(
@@ -259,18 +264,25 @@ def _wanted(key: Key, patterns: Sequence[str]) -> bool:
 
 
 def _draft(
-    key: Key, base: Samples, other: Samples, at: tuple[statistics.Floats, ...] | None
+    key: Key,
+    base: Samples,
+    other: Samples,
+    order: Order | None,
+    unjudged: Container[str],
 ) -> _Draft:
     """Return a metric's draft: its row in a comparison without a verdict, and the values to judge.
 
-    `key` is (step, metric).  `at` are the places of both sides' units in the order of time; None if
-    they took no turns.
+    `key` is (step, metric).  `order` is the order of time of both sides' units; None if it is not
+    known.  `unjudged` are the steps whose metrics are not tested.
     """
     kind = base.kinds[key]
     directed = kind.better is not Better.NEITHER
     raw = base.values(key), other.values(key)
     below, above = (values[np.isfinite(values)] for values in raw)
-    values, drift = steadiness.without_drift(raw, at) if directed and at else (raw, None)
+    own_order = order and order.among([np.isfinite(values) for values in raw])
+    values, drift = raw, None
+    if directed and order and own_order and own_order.turns:
+        values, drift = steadiness.without_drift(raw, order.places)
     alone = tuple(side[np.isfinite(side)] for side in values)
     ratio = statistics.ratio(*alone) if directed else None
     row = MetricRow(
@@ -295,10 +307,10 @@ def _draft(
     # A metric that could not be shown to differ in any case is not part of the family: one with
     # equal values only, or with too few of them.
     possible = statistics.smallest_p(len(below), len(above)) <= statistics.ALPHA
-    if directed and possible and _varies(row):
+    if directed and possible and key[0] not in unjudged and _varies(row):
         row = row.model_copy(update={"p": statistics.rank_test(*alone)})
     says = (key[0], kind.says) if kind.says else key
-    return _Draft(key=key, row=row, ratio=ratio, values=values, says=says)
+    return _Draft(key=key, row=row, ratio=ratio, values=values, says=says, order=own_order)
 
 
 def _varies(row: MetricRow) -> bool:
@@ -314,9 +326,12 @@ def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
     row = draft.row
     if row.better is Better.NEITHER:
         return row
+    if row.step in rules.unjudged:
+        doubt = {"verdict": MetricVerdict.UNCLEAR, "note": rules.unjudged[row.step]}
+        return row.model_copy(update=doubt)
     row = row.model_copy(update={"note": _note(row)})
     if min(len(row.base_values), len(row.other_values)) > 1 and _alike(row, rules.threshold):
-        return _told(row, MetricVerdict.SAME, rules)
+        return _told(draft, row, MetricVerdict.SAME, rules)
     direction = _direction(row)
     if direction is None or row.p is None or row.p > statistics.ALPHA:
         return _unclear(draft, row, rules)
@@ -332,10 +347,10 @@ def _apart(draft: _Draft, row: MetricRow, rules: _Rules, direction: MetricVerdic
     if refused:
         return row.model_copy(update={"verdict": MetricVerdict.UNCLEAR, "note": refused})
     if row.p_holm is not None and row.p_holm <= statistics.ALPHA:
-        return _told(row, direction, rules)
+        return _told(draft, row, direction, rules)
     if row.p is not None and row.p <= rules.likely:
         row = row.model_copy(update={"more": _more(draft, rules, only_differs=True)})
-        return _told(row, _LIKELY_OF[direction], rules)
+        return _told(draft, row, _LIKELY_OF[direction], rules)
     alone = f"alone it would count, among {len(rules.judged)} metrics not"
     row = row.model_copy(update={"note": "; ".join(filter(None, (alone, row.note)))})
     return _unclear(draft, row, rules)
@@ -346,13 +361,13 @@ def _unclear(draft: _Draft, row: MetricRow, rules: _Rules) -> MetricRow:
     return row.model_copy(update={"verdict": MetricVerdict.UNCLEAR, "more": more})
 
 
-def _told(row: MetricRow, verdict: MetricVerdict, rules: _Rules) -> MetricRow:
+def _told(draft: _Draft, row: MetricRow, verdict: MetricVerdict, rules: _Rules) -> MetricRow:
     """Return a metric's row with a verdict that claims no more than its units can show.
 
     Runs of a single boot show nothing about the next boot, and runs of sides that did not take
     turns show nothing but these runs.  If no value varies, the verdict is not made weaker.
     """
-    weaker = rules.weak and _varies(row)
+    weaker = rules.weak(draft) and _varies(row)
     return row.model_copy(update={"verdict": _WEAKER[verdict] if weaker else verdict})
 
 

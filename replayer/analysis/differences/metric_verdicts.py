@@ -30,6 +30,8 @@ LIKELY = frozenset(
     {MetricVerdict.LIKELY_BETTER, MetricVerdict.LIKELY_WORSE, MetricVerdict.LIKELY_DIFFERS}
 )
 SHOWN = frozenset({MetricVerdict.BETTER, MetricVerdict.WORSE, MetricVerdict.DIFFERS})
+THESE_RUNS = frozenset({MetricVerdict.DIFFERS, MetricVerdict.ALIKE, MetricVerdict.LIKELY_DIFFERS})
+"""Verdicts on the compared runs only, which another boot might not confirm."""
 
 
 class MetricRow(Noun):

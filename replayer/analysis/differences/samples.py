@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replayer.analysis.differences import statistics, steadiness
 from replayer.model import Better, Measurement, Run, Status, StepResult
@@ -168,6 +169,17 @@ class Order:
         if self.after:
             return "one side came after the other"
         return "each side was measured in long blocks"
+
+    def among(self, known: Sequence[NDArray[np.bool_]]) -> "Order":
+        """Return the order of those units of both sides that are `known`, as some may lack values.
+
+        `known` has an array for each side: True for each unit that counts.
+        """
+        if all(map(np.all, known)):
+            return self
+        below, above = (at[here] for at, here in zip(self.places, known, strict=True))
+        ranks = statistics.ranks(np.concatenate((below, above)))
+        return Order((ranks[: below.size], ranks[below.size :]))
 
     @cached_property
     def turns(self) -> bool:

@@ -181,6 +181,8 @@ def explained(comparison: Comparison) -> list[str]:
         f"Ratio: {names}, the median over all pairs of {unit}s, with its 95 % interval "
         f"(Hodges-Lehmann)."
     )
+    if not comparison.family and comparison.unjudged:
+        return [ratio]
     if not comparison.family:
         few = f"Better, worse: so few {unit}s can never show them, so nothing was tested."
         return [ratio, few, f"Unclear: N more {unit}s of each side would settle it."]

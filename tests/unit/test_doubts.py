@@ -1,0 +1,148 @@
+"""Results that do not count in a comparison: not what was asked, or disturbed on one side only."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricVerdict
+from replayer.analysis.differences.comparison import compare as compare_sides
+from replayer.analysis.differences.samples import Side
+from replayer.model import Advice, Cold, Foreign, ReadOrigin, Run, Temperature
+from tests.fixture_types import RunOf
+from tests.made import altered, ledger, screen_of
+
+_VALUES = {"A": 1000.0, "B": 4000.0}
+Change = Callable[[Run], Run]
+
+
+def reached(got: Temperature) -> Change:
+    """Return a function that makes the step of a run one that was asked to be cold."""
+    return lambda run: with_step(
+        run, cold=Cold(asked=Temperature.COLD, got=got, method="", proof="")
+    )
+
+
+def busy(share: float) -> Change:
+    """Return a function that makes other programs use a share of the processors in a run."""
+    return lambda run: with_step(run, foreign=Foreign(cpu_share=share, programs=("stress",)))
+
+
+def with_step(run: Run, **changes: object) -> Run:
+    """Return a run whose steps have other values."""
+    return altered(run, steps=tuple(altered(step, **changes) for step in run.steps))
+
+
+@pytest.fixture
+def compare(run_of: RunOf) -> Callable[..., Comparison]:
+    """Return a function that compares boots in the order ABBAABBA..., four times as fast in B.
+
+    `changes` has a list of changes of runs for each side; runs beyond it are as they are.
+    """
+
+    def make(by: str = "", pairs: int = 4, **changes: Sequence[Change]) -> Comparison:
+        sides: dict[str, list[Run]] = {"A": [], "B": []}
+        for number, name in enumerate(("ABBA" * pairs)[: 2 * pairs]):
+            runs = sides[name]
+            run = run_of([_VALUES[name] + number], boot=f"b{number}", label=name)
+            own = changes.get(name, ())
+            runs.append(own[len(runs)](run) if len(runs) < len(own) else run)
+        return compare_sides(*(Side(name, tuple(runs)) for name, runs in sides.items()), by=by)
+
+    return make
+
+
+def claims(comparison: Comparison) -> bool:
+    """Return whether a side is called better, worse, or likely either."""
+    return any(row.verdict in SHOWN | LIKELY for row in comparison.rows)
+
+
+@pytest.mark.parametrize("base", [Temperature.COLD, Temperature.LUKEWARM])
+def test_a_side_that_was_not_as_asked_is_not_judged(
+    compare: Callable[..., Comparison], base: Temperature
+) -> None:
+    """Asked cold, all of B hot: no side is claimed, and the screen and the headline report it."""
+    compared = compare(A=[reached(base)] * 4, B=[reached(Temperature.HOT)] * 4)
+
+    assert [row.verdict for row in compared.rows] == [MetricVerdict.UNCLEAR]
+    assert "sessions is not judged" in compared.headline
+    assert "asked cold, got hot, in 4 of 4 runs of B" in compared.headline
+    screen = " ".join(screen_of(compared).split())
+    assert "believe" in screen
+    assert screen.count("asked cold, got hot, in 4 of 4 runs of B") == 2
+
+
+def test_what_was_asked_of_the_ledger_counts_too(compare: Callable[..., Comparison]) -> None:
+    """Asked physical, got cached in all of B."""
+    cached = [lambda run: with_step(run, ledger=ledger(ReadOrigin.CACHED))] * 4
+    assert not claims(compare(B=cached))
+
+
+def test_a_comparison_by_what_was_reached_is_judged(compare: Callable[..., Comparison]) -> None:
+    """Groups formed by the temperature that the step reached differ by what they are to differ."""
+    sides = {"A": [reached(Temperature.COLD)] * 4, "B": [reached(Temperature.HOT)] * 4}
+
+    assert claims(compare(by="sessions.cold", **sides))
+    assert not claims(compare(by="label", **sides))
+
+
+def test_few_results_that_were_not_as_asked_are_left_out(
+    compare: Callable[..., Comparison],
+) -> None:
+    """One of six: it does not count, the others do, and the remark names it."""
+    cold, hot = reached(Temperature.COLD), reached(Temperature.HOT)
+    compared = compare(pairs=6, A=[cold] * 6, B=[hot, *[cold] * 5])
+
+    assert claims(compared)
+    assert len(compared.rows[0].other_values) == 5
+    assert any("1 of 6 runs of B, which do not count" in words for words in compared.warnings)
+
+
+def test_what_is_left_must_have_taken_turns(compare: Callable[..., Comparison]) -> None:
+    """Of ABBA four times the first A and the last B do not count: what is left holds for itself."""
+    cold, hot = reached(Temperature.COLD), reached(Temperature.HOT)
+    compared = compare(pairs=8, A=[hot] * 4 + [cold] * 4, B=[cold] * 4 + [hot] * 4)
+
+    assert compared.turns
+    assert [row.verdict for row in compared.rows] == [MetricVerdict.DIFFERS]
+    assert "in these runs" in compared.headline
+
+
+@pytest.mark.parametrize(("base", "other"), [(0.0, 0.6), (0.06, 0.6)])
+def test_a_side_that_other_programs_disturbed_is_not_judged(
+    compare: Callable[..., Comparison], base: float, other: float
+) -> None:
+    """All of B, much more than A: no side is claimed, and the headline names the programs."""
+    compared = compare(A=[busy(base)] * 4, B=[busy(other)] * 4)
+
+    assert not claims(compared)
+    assert "other programs used up to 60% of the processors" in compared.headline
+
+
+def test_other_programs_on_both_sides_alike_are_a_remark(
+    compare: Callable[..., Comparison],
+) -> None:
+    """As strong on both sides: the difference is claimed, and the remark counts the runs."""
+    advice = Advice(name="foreign_processes", found="other programs", steps=("sessions",))
+    runs = [
+        lambda run, share=share: altered(busy(share)(run), advice=(advice,))
+        for share in (0.2, 0.5, 0.3, 0.4)
+    ]
+    compared = compare(A=runs, B=runs)
+
+    assert claims(compared)
+    assert "4 of 4 runs of A, 4 of 4 of B: other programs" in compared.warnings
+
+
+def test_a_warning_of_one_side_is_a_remark_and_that_of_both_is_none(
+    compare: Callable[..., Comparison],
+) -> None:
+    """A quota that held back B is reported next to the claim; a read-ahead of both sides is not."""
+    both = Advice(name="large_read_ahead", found="read_ahead_kb is 8192")
+    one = Advice(name="held_back", found="the CPU quota held back replayer", steps=("sessions",))
+    compared = compare(
+        A=[lambda run: altered(run, advice=(both,))] * 4,
+        B=[lambda run: altered(run, advice=(both, one))] * 4,
+    )
+
+    assert claims(compared)
+    assert compared.warnings == ("0 of 4 runs of A, 4 of 4 of B: the CPU quota held back replayer",)
