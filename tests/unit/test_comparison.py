@@ -421,6 +421,22 @@ def test_opposite_directions_are_refused(side: Callable[..., Side]) -> None:
         compare(*sides)
 
 
+@pytest.mark.parametrize("change", [{"unit": "MB/s"}, {"better": Better.LESS}])
+def test_units_and_directions_that_differ_within_a_side_are_refused(
+    side: Callable[..., Side], change: dict[str, Any]
+) -> None:
+    """One run of four in another unit: the values cannot be put together, whichever is first."""
+    base, other = side("A", [1000.0] * 4), side("B", [1000.0] * 4)
+    first, *rest = other.runs
+    step = first.steps[0]
+    made = tuple(altered(one, **change) for one in step.measurements)
+    odd = altered(first, steps=(altered(step, measurements=made),))
+
+    for runs in ((odd, *rest), (*rest, odd)):
+        with pytest.raises(Impossible, match="in others of B"):
+            compare(base, Side("B", runs))
+
+
 def test_boots_with_a_shared_offset_make_no_false_verdicts(run_of: RunOf) -> None:
     """Runs share their boot's offset of 3 percent: boots are the unit, and A against A is quiet."""
     random = np.random.default_rng(4)

@@ -20,6 +20,7 @@ from replayer.analysis.differences.samples import (
     Samples,
     Unit,
     common,
+    is_unlike,
     order_of,
 )
 from replayer.errors import Impossible
@@ -136,7 +137,7 @@ def judge_rows(
     `unit` is what counts as one sample.  `threshold` is the share below which a difference does not
     matter.  `metrics` are patterns of names; none means all.  `still` is True if no control differs
     between the sides.  `unjudged` is name of a step -> why its metrics are unclear in any case.
-    Raises Impossible if there is no common metric, or if units differ between the sides.
+    Raises Impossible if there is no common metric, or if units differ.
     """
     keys = [key for key in base.kinds if key in other.kinds and _wanted(key, metrics)]
     if not keys:
@@ -202,17 +203,16 @@ def _corrected(tested: Sequence[_Draft], drafts: Mapping[Key, _Draft]) -> dict[K
 
 def _refuse_other_units(keys: Iterable[Key], base: Samples, other: Samples) -> None:
     for key in keys:
-        below, above = base.kinds[key], other.kinds[key]
-        opposed = below.better is not above.better and Better.NEITHER not in {
-            below.better,
-            above.better,
-        }
-        if below.unit != above.unit or opposed:
-            raise Impossible(
-                f"{below.metric} is in {below.unit!r} ({below.better.value} is better) in "
-                f"{base.name} and in {above.unit!r} ({above.better.value} is better) in "
-                f"{other.name}: choose other metrics with --metric"
-            )
+        pairs = [(*side.mixed[key], side, side) for side in (base, other) if key in side.mixed]
+        pairs += [(base.kinds[key], other.kinds[key], base, other)]
+        for below, above, one, two in pairs:
+            if is_unlike(below, above):
+                begin, end = ("", "") if one is not two else ("some results of ", "others of ")
+                raise Impossible(
+                    f"{below.metric} is in {below.unit!r} ({below.better.value} is better) in "
+                    f"{begin}{one.name} and in {above.unit!r} ({above.better.value} is better) in "
+                    f"{end}{two.name}: choose other metrics with --metric"
+                )
 
 
 def _aligned(keys: Iterable[Key], base: Samples, other: Samples) -> tuple[Samples, Samples]:

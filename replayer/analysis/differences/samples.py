@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -98,6 +98,8 @@ class Samples:
     """Sentence of a warning -> the ids of the runs that it is about."""
     starts: tuple[float, ...]
     """The start of each unit in seconds since 1970; NaN if it is not known."""
+    mixed: Mapping[Key, tuple[Measurement, Measurement]] = field(default_factory=dict)
+    """Metrics whose unit or good direction is not the same in all results -> two such results."""
 
     @classmethod
     def of(cls, side: Side, unit: Unit, measured: Measured | None = None) -> "Samples":
@@ -107,13 +109,14 @@ class Samples:
         """
         measured = measured or kinds_of
         kinds: dict[Key, Measurement] = {}
+        mixed: dict[Key, tuple[Measurement, Measurement]] = {}
         warnings: dict[str, list[str]] = {}
         parts: dict[object, list[Mapping[Key, list[float]]]] = {}
         starts: dict[object, float] = {}
         for run in side.runs:
             steps, remarks = counted(run)
             for repeats in _by_repeat(steps) if unit is Unit.REPEAT else [steps]:
-                values, bad = _values(repeats, kinds, measured)
+                values, bad = _values(repeats, kinds, mixed, measured)
                 remarks += bad
                 name = run.host["boot.id"] if unit is Unit.BOOT else len(parts)
                 parts.setdefault(name, []).append(values)
@@ -122,7 +125,7 @@ class Samples:
                 warnings.setdefault(sentence, []).append(run.id)
         about = {words: tuple(ids) for words, ids in warnings.items()}
         units = tuple(map(_merge, parts.values()))
-        return cls(side.name, units, kinds, about, tuple(starts.values()))
+        return cls(side.name, units, kinds, about, tuple(starts.values()), mixed)
 
     def values(self, key: Key) -> statistics.Floats:
         """Return one value of a metric for each unit (boot, run or repeat): its median in the unit.
@@ -245,12 +248,15 @@ def is_own(metric: str) -> bool:
 
 
 def _values(
-    steps: Iterable[StepResult], kinds: dict[Key, Measurement], measured: Measured
+    steps: Iterable[StepResult],
+    kinds: dict[Key, Measurement],
+    mixed: dict[Key, tuple[Measurement, Measurement]],
+    measured: Measured,
 ) -> tuple[dict[Key, list[float]], list[str]]:
     """Return (step, metric) -> values of `steps`, and a sentence for each value that is not finite.
 
     `measured` returns the values of one step.  The unit and the direction of each metric are added
-    to `kinds`.
+    to `kinds`, and to `mixed` if they are not those of an earlier step.
     """
     values: dict[Key, list[float]] = {}
     remarks = []
@@ -258,13 +264,22 @@ def _values(
         for m in measured(step):
             key = (step.name, m.metric)
             if math.isfinite(m.value):
-                kinds[key] = common(kinds.get(key, m), m)
+                before = kinds.get(key, m)
+                if is_unlike(before, m):
+                    mixed.setdefault(key, (before, m))
+                kinds[key] = common(before, m)
                 values.setdefault(key, []).append(m.value)
             else:
                 remarks.append(
                     f"{m.metric} of repeat {step.repeat} is {m.value} and does not count"
                 )
     return values, remarks
+
+
+def is_unlike(one: Measurement, other: Measurement) -> bool:
+    """Return whether values of a metric cannot be put together: other units, opposed directions."""
+    opposed = one.better is not other.better and Better.NEITHER not in {one.better, other.better}
+    return one.unit != other.unit or opposed
 
 
 def common(one: Measurement, other: Measurement) -> Measurement:
