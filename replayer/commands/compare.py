@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from replayer.analysis.differences import boot_plan, replays
 from replayer.analysis.differences.comparison import MetricVerdict, compare
+from replayer.analysis.differences.metric_names import MOST_TIMES, name_ratio
 from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.selection import no_column, pair
 from replayer.cli import run_options
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from replayer.analysis.differences.comparison import Comparison
+    from replayer.analysis.differences.comparison import Comparison, MetricRow
     from replayer.analysis.differences.selection import Chosen
     from replayer.model import Run
 
@@ -183,6 +184,15 @@ def _asked(args: argparse.Namespace) -> str:
     return sanitize(shlex.join(words))
 
 
+def _worse_by(row: MetricRow) -> str:
+    """Return a metric that is worse and by how much: in percent, unless it is over 1,000 times."""
+    if row.change is None or row.ratio is None:
+        return row.title
+    if row.ratio < MOST_TIMES:
+        return f"{row.title} by {row.change:.1%}"
+    return f"{row.title}, {name_ratio(row.ratio)} times"
+
+
 def _fail_if_worse(compared: Comparison, percent: float | None) -> None:
     if percent is None:
         return
@@ -199,7 +209,7 @@ def _fail_if_worse(compared: Comparison, percent: float | None) -> None:
             f"unknown ones, which may differ by nothing but the boot: `replayer plan` plans boots"
         )
     worse = [
-        f"{row.title} by {row.change:.1%}" if row.change is not None else row.title
+        _worse_by(row)
         for row in (*compared.rows, *replays.rows(compared))
         if row.verdict is MetricVerdict.WORSE
         and (row.change is None or row.change >= percent / 100)

@@ -22,7 +22,7 @@ from replayer.model import Run, Status
 from replayer.results import store
 from tests.command import Replayer
 from tests.fixture_types import RunOf
-from tests.made import altered
+from tests.made import altered, drawn_in
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EVIL = "<script>alert(1)</script>\x1b[31m\u202eevil"
@@ -128,6 +128,28 @@ def test_fail_if_worse_exits_with_3_only_above_its_percent(
     assert "sessions.riops by" in err
     replayer("compare", "uek", "stock", "--fail-if-worse", "20")
     replayer("compare", "stock", "uek", "--fail-if-worse", "0")
+
+
+def test_a_ratio_that_is_cut_is_printed_as_more_than_a_thousand(
+    replayer: Replayer, run_of: RunOf, tmp_path: Path
+) -> None:
+    """Times of a nanosecond and of a quarter of an hour: no form has the cut ratio as a number."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    for number, label in enumerate("ABBAABBA"):
+        seconds = 1e-9 if label == "A" else 1000.0 + number
+        run = run_of(label=label, boot=f"b{number}", **{"sessions.latency.p99": [seconds]})
+        store.save(folder / f"{run.id}.json", run)
+
+    words = ("compare", "A", "B", "--metric", "*.p99")
+    out, err = replayer(*words, "--full", "--fail-if-worse", "2", status=3)
+    page = tmp_path / "page.html"
+    replayer(*words, "--html", page)
+
+    assert "sessions.latency.p99, over 1,000 times" in err
+    assert "p99 over 1,000 (over 1,000 to over 1,000)" in out
+    assert not re.search(r"1,?000,?000|999999", out + err)
+    assert "1000000.000" not in drawn_in(page.read_text())
 
 
 def test_boots_one_after_the_other_fail_no_gate(

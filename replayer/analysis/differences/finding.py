@@ -9,7 +9,12 @@ from collections.abc import Iterable, Sequence
 from replayer.analysis.attribution import known_causes
 from replayer.analysis.differences.comparison_result import Comparison
 from replayer.analysis.differences.environment import MISSING, Difference
-from replayer.analysis.differences.metric_names import name_fact, name_metric
+from replayer.analysis.differences.metric_names import (
+    MOST_TIMES,
+    name_fact,
+    name_metric,
+    name_ratio,
+)
 from replayer.analysis.differences.metric_verdicts import (
     LIKELY,
     SHOWN,
@@ -133,7 +138,9 @@ def _change(row: MetricRow, comparison: Comparison, *, first: bool) -> str:
 def _ratio(value: float) -> str:
     if value < 0.1:
         return f"{value:.2g}"
-    return f"{value:.2f}" if value < 1.995 else three(value) if value >= 10 else f"{value:.1f}"
+    if value < 10:
+        return name_ratio(value, 2 if value < 1.995 else 1)
+    return three(value) if value < MOST_TIMES else name_ratio(value)
 
 
 def name_direction(units: Iterable[str], *, worse: bool) -> str:

@@ -12,6 +12,8 @@ _ACRONYMS = {
 _PERCENTILE = re.compile(r"^p(\d\d)\.?(\d*)$")
 _PART = re.compile(r"p?\d+\.\d+[^.]*|[^.]+")
 """A part of a name between two dots; the dot of a number such as 1.00MiB belongs to it."""
+MOST_TIMES = 1000
+"""Ratios from here on are not shown as numbers."""
 _PLACES = ("host.", "engine.settings.", "workload.")
 """Beginnings of keys of facts that are left out of a fact's name in words."""
 
@@ -23,6 +25,16 @@ def name_metric(metric: str) -> str:
     if len(parts) > 1 and parts[-2] == "latency" and _PERCENTILE.match(parts[-1]):
         parts = parts[-1:]
     return _in_words(parts)
+
+
+def name_ratio(ratio: float | None, decimals: int = 3) -> str:
+    """Return a ratio with so many decimals; from 1,000 on it is `over 1,000`, and without one "".
+
+    The digits of a larger ratio mean nothing: it is one to almost zero, and cut at a million.
+    """
+    if ratio is None:
+        return ""
+    return f"{ratio:.{decimals}f}" if ratio < MOST_TIMES else f"over {MOST_TIMES:,}"
 
 
 def split_name(name: str) -> list[str]:

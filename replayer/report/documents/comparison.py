@@ -7,6 +7,7 @@ from replayer.analysis.differences import multiple_testing
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricRow
 from replayer.analysis.differences.environment import Sort
 from replayer.analysis.differences.finding import with_headline
+from replayer.analysis.differences.metric_names import name_ratio
 from replayer.analysis.differences.samples import Unit
 from replayer.report.document import Bullets, Document, Facts, Part, Section, Table, count
 from replayer.report.documents import csv_rows, ratio_chart, replays
@@ -152,7 +153,7 @@ def _cells(row: MetricRow, comparison: Comparison) -> list[str]:
         row.metric,
         show(row.base, row.unit),
         show(row.other, row.unit),
-        "" if row.ratio is None else f"{row.ratio:.3f}",
+        name_ratio(row.ratio),
         limits(row),
         "" if p is None else "<0.001" if p < _LEAST_P else f"{p:.3f}",
         judged(row, comparison),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricRow
 from replayer.analysis.differences.finding import first_rows, name_row, show_values, suspects
-from replayer.analysis.differences.metric_names import name_fact
+from replayer.analysis.differences.metric_names import name_fact, name_ratio
 from replayer.analysis.differences.metric_verdicts import MetricVerdict
 from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.statistics import units_to_show
@@ -126,7 +126,7 @@ def _times(value: float | None) -> str:
         return ""
     if value < 0.1:
         return f"{value:.2g}"
-    return f"{value:.2f}" if value < _OFTEN else f"{value:.1f}" if value < 1000 else "over 1,000"
+    return name_ratio(value, 2 if value < _OFTEN else 1)
 
 
 def _verdict(row: MetricRow, unit: Unit) -> str:

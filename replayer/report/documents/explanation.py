@@ -7,6 +7,7 @@ from replayer.analysis.attribution.explanation import MARGIN, RESIDUE, AccountPa
 from replayer.analysis.differences.comparison import Comparison, MetricRow
 from replayer.analysis.differences.environment import Difference
 from replayer.analysis.differences.finding import show_values
+from replayer.analysis.differences.metric_names import name_ratio
 from replayer.analysis.differences.samples import Unit
 from replayer.report.document import Bullets, Part, Section, Table
 from replayer.report.documents.account import Scale, scaled
@@ -126,8 +127,9 @@ def _judged(row: MetricRow) -> str:
     verdict = name_verdict(row)
     if row.ratio is None:
         return f"{row.title} {verdict}"
-    interval = "" if row.low is None or row.high is None else f" ({row.low:.2f} to {row.high:.2f})"
-    return f"{row.title} {row.ratio:.2f}{interval} {verdict}"
+    ends = [name_ratio(end, 2) for end in (row.low, row.high) if end is not None]
+    interval = f" ({' to '.join(ends)})" if ends else ""
+    return f"{row.title} {name_ratio(row.ratio, 2)}{interval} {verdict}"
 
 
 def _account(why: Why, comparison: Comparison) -> str:

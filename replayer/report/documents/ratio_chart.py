@@ -15,6 +15,7 @@ from replayer.analysis.differences.comparison import (
     MetricVerdict,
 )
 from replayer.analysis.differences.finding import name_row
+from replayer.analysis.differences.metric_names import name_ratio
 from replayer.model import Better
 from replayer.report.document import Curve, Figure
 from replayer.report.documents.verdict_words import name_verdict
@@ -248,6 +249,7 @@ def _beyond(
 def _in_words(row: MetricRow) -> str:
     """Return the verdict and the figures of a row as they were measured, not inverted."""
     return (
-        f"{name_verdict(row)}: {row.ratio:.3f} times ({row.low:.3f} to {row.high:.3f}), "
+        f"{name_verdict(row)}: {name_ratio(row.ratio)} times "
+        f"({name_ratio(row.low)} to {name_ratio(row.high)}), "
         f"{show(row.base, row.unit)} and {show(row.other, row.unit)}"
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from replayer.analysis.differences.comparison import Comparison, MetricRow, MetricVerdict
+from replayer.analysis.differences.metric_names import name_ratio
 from replayer.analysis.differences.replays import (
     MOVED,
     Compared,
@@ -104,7 +105,7 @@ def _left_out(compared: Compared, width: int) -> str:
 
 
 def _judged(row: MetricRow) -> str:
-    ratio = "" if row.ratio is None else f", {row.ratio:.3f} times"
+    ratio = "" if row.ratio is None else f", {name_ratio(row.ratio)} times"
     between = report.limits(row)
     return f"{report.verdict(row)}{ratio}{f' ({between})' if between else ''}"
 
@@ -143,7 +144,7 @@ def _row(one: FingerprintComparison, row: MetricRow | None, width: int) -> list[
         report.verdict(row),
         executions,
         f"{row.base:.2f} / {row.other:.2f} % errors" if of_errors else seconds,
-        "" if row.ratio is None else f"{row.ratio:.3f}",
+        name_ratio(row.ratio),
         report.limits(row),
         "" if row.p_holm is None else f"{row.p_holm:.3f}",
     ]

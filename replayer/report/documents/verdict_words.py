@@ -7,6 +7,7 @@ from replayer.analysis.differences.comparison import (
     MetricRow,
     MetricVerdict,
 )
+from replayer.analysis.differences.metric_names import name_ratio
 from replayer.analysis.differences.samples import Unit
 from replayer.run.display import Tone
 
@@ -67,7 +68,7 @@ def limits(row: MetricRow) -> str:
 def _interval(row: MetricRow) -> str:
     if row.low is None or row.high is None:
         return ""
-    return " to ".join(f"{end:.3f}" if end < 1000 else "over 1,000" for end in (row.low, row.high))
+    return " to ".join(map(name_ratio, (row.low, row.high)))
 
 
 def tone_of(row: MetricRow) -> Tone:
