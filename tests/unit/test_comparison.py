@@ -17,7 +17,7 @@ from replayer.model import Better, EngineFacts, Measurement, Run, Status, StepRe
 from replayer.report.documents.verdict_words import verdict
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import altered, at_once
+from tests.made import altered, at_once, screen_of
 
 
 @pytest.fixture
@@ -340,13 +340,18 @@ def test_two_boots_that_differ_by_themselves_give_no_verdict_on_the_kernel(run_o
 
 
 def test_values_that_never_vary_are_the_same(run_of: RunOf) -> None:
-    """A table of as many bytes in three boots of each is the same, however few they are."""
-    sides = [
-        Side(n, tuple(run_of([1.0 + i], boot=f"{n}{i}", **{"build.size": [7]}) for i in range(3)))
-        for n in "AB"
-    ]
+    """A table of as many bytes in all boots is the same: in three of each, only in these runs."""
 
-    assert verdicts(compare(*sides))["build.size"] is MetricVerdict.SAME
+    def sides(boots: int) -> list[Side]:
+        sizes = {"build.size": [7]}
+        return [Side(n, tuple(run_of(boot=f"{n}{i}", **sizes) for i in range(boots))) for n in "AB"]
+
+    few, many = (compare(*map(at_once, sides(boots))) for boots in (3, 4))
+    assert verdicts(few)["build.size"] is MetricVerdict.ALIKE
+    assert "within 2 % in these runs" in few.headline
+    assert "same in these runs" in screen_of(few)
+    assert verdicts(many)["build.size"] is MetricVerdict.SAME
+    assert "in these runs" not in many.headline
 
 
 def test_three_against_three_is_unclear(side: Callable[..., Side]) -> None:

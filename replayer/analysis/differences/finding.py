@@ -172,7 +172,8 @@ def _nothing(comparison: Comparison) -> str:
     base, other = comparison.base.name, comparison.other.name
     verdicts = [row.verdict for row in first_rows(comparison, MetricVerdict)]
     same = sum(one in {MetricVerdict.SAME, MetricVerdict.ALIKE} for one in verdicts)
-    scope = "" if comparison.decides else " in these runs"
+    is_sure = comparison.decides and MetricVerdict.ALIKE not in verdicts
+    scope = "" if is_sure else " in these runs"
     if verdicts and same == len(verdicts):
         within = f"within {comparison.threshold * 100:g} %"
         return f"{other} is the same as {base} {within}{scope}, in each of {same} metrics"

@@ -365,9 +365,11 @@ def _told(draft: _Draft, row: MetricRow, verdict: MetricVerdict, rules: _Rules) 
     """Return a metric's row with a verdict that claims no more than its units can show.
 
     Runs of a single boot show nothing about the next boot, and runs of sides that did not take
-    turns show nothing but these runs.  If no value varies, the verdict is not made weaker.
+    turns show nothing but these runs.  If no value varies, the verdict is only made weaker if there
+    are too few units for an interval: a few equal values show no spread.
     """
-    weaker = rules.weak(draft) and _varies(row)
+    few = not statistics.critical_rank(len(row.base_values), len(row.other_values))
+    weaker = few or (rules.weak(draft) and _varies(row))
     return row.model_copy(update={"verdict": _WEAKER[verdict] if weaker else verdict})
 
 

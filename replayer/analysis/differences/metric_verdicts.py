@@ -18,7 +18,9 @@ class MetricVerdict(StrEnum):
     """These runs differ, but other boots might not: there are too few boots, or one side was
     measured after the other."""
     ALIKE = "same in these runs"
-    """These runs are the same, but other boots might not be: as for `differs in these runs`."""
+    """These runs are the same, but other boots might not be: as for `differs in these runs`.
+
+    All values are equal, or an interval shows it."""
     LIKELY_BETTER = "likely better"
     """The metric would count as better if it were the only one; corrected for all metrics, it does
     not.  On average at most one in five of the metrics called likely does not differ."""

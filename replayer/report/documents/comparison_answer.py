@@ -99,7 +99,7 @@ def _row(row: MetricRow, comparison: Comparison) -> tuple[str, ...]:
         show(row.other, row.unit),
         "" if row.ratio is None else _times(row.ratio),
         interval,
-        _verdict(row, comparison.unit),
+        _verdict(row, comparison),
     )
 
 
@@ -129,12 +129,15 @@ def _times(value: float | None) -> str:
     return name_ratio(value, 2 if value < _OFTEN else 1)
 
 
-def _verdict(row: MetricRow, unit: Unit) -> str:
-    """Return the verdict in a word; if it is unclear, with the number of runs needed to decide it.
+def _name(row: MetricRow, comparison: Comparison) -> str:
+    """Return the verdict in a word, without "in these runs" if an earlier line has the scope."""
+    word = name_verdict(row)
+    return word if comparison.decides else word.removesuffix(" in these runs")
 
-    The words "in these runs" are left out, because the answer has them in an earlier line.
-    """
-    word = name_verdict(row).removesuffix(" in these runs")
+
+def _verdict(row: MetricRow, comparison: Comparison) -> str:
+    """Return the verdict in a word; if it is unclear, with the number of runs that decide it."""
+    word, unit = _name(row, comparison), comparison.unit
     if row.more is None or row.more > MOST_MORE:
         return word
     return (
@@ -156,7 +159,7 @@ def _rest(comparison: Comparison, shown: Sequence[MetricRow]) -> str:
     ]
     counts: dict[str, int] = {}
     for row in others:
-        word = name_verdict(row).removesuffix(" in these runs")
+        word = _name(row, comparison)
         counts[word] = counts.get(word, 0) + 1
     if not counts:
         return ""
