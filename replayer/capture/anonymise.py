@@ -23,7 +23,7 @@ from typing import Final
 
 from replayer.capture.action import Action, language_of
 from replayer.capture.copies import copied
-from replayer.capture.fingerprint import SCAN
+from replayer.capture.readings import SCAN
 
 _DIGITS, _BITS = "0123456789", "01"
 _LOWER, _UPPER = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -6,7 +6,6 @@ the final form can contain no value.  Parsing is slow, so its result is cached w
 as the key: captures of millions of statements have few forms.
 """
 
-import functools
 import gc
 import hashlib
 import logging
@@ -19,6 +18,7 @@ from sqlglot import exp
 
 from replayer.capture.action import Bounds, Fingerprint, Kind, LoggedStatement, language_of
 from replayer.capture.functions import changes_nothing
+from replayer.capture.readings import NUMBER, STRING, hidden, is_doubtful, possible, sure
 
 _SHOWN = 2_000
 """Characters of a normalised text that are kept."""
@@ -36,49 +36,21 @@ _LONGEST_TEXT = 100_000
 """Longer texts are not remembered."""
 _LONGEST_KEY = 500
 
-_COMMENT = r"--[^\n]*|/\*(?!!).*?(?:\*/|\Z)"
-_DEEPEST = 8
-_INSIDE = r"(?:[^*/]++|\*(?!/)|/(?!\*)|<>)*+"
-_NESTED = functools.reduce(
-    # One that is nested more deeply counts as a comment up to the end of the text.
-    lambda inner, _: rf"/\*{_INSIDE.replace('<>', inner)}(?:\*/|\Z)",
-    range(_DEEPEST),
-    r"/\*.*",
-)
-"""A comment of PostgreSQL, in which there may be others; /*! begins an ordinary one."""
-_STRING = r"'[^']*(?:''[^']*)*(?:'|\Z)"
-_ESCAPED = r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*(?:'|\\?\Z)"
-_DOUBLE = _STRING.replace("'", '"')
-# The regex engine searches in C for a pattern that begins with a set of characters. So the pattern
-# checks what may not stand before a number only after the number's first digit.
-_NUMBER = (
-    r"[0-9](?<![\w$][0-9])"
-    r"(?:(?<=0)[xX][0-9a-fA-F]+|[0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)(?!\w)"
-)
-_NUMBERS = re.compile(_NUMBER)
+_NUMBERS = re.compile(NUMBER)
 _PARAMETERS = re.compile(r"\$[0-9]+")
-SCAN: Final = {
-    "postgres": re.compile(
-        rf"(?P<gap>--[^\n]*|{_NESTED})|(?P<kept>{_DOUBLE})|(?P<parameter>\$[0-9]+)"
-        rf"|(?P<string>\b[eE]{_ESCAPED}|(?:\b(?:[bBxXnN]|[uU]&))?{_STRING}"
-        rf"|\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z))"
-        rf"|(?P<number>{_NUMBER})",
-        re.DOTALL,
-    ),
-    "mysql": re.compile(
-        rf"(?P<gap>#[^\n]*|{_COMMENT})|(?P<kept>`[^`]*(?:`|\Z)|\?)"
-        rf"|(?P<string>{_ESCAPED}|{_ESCAPED.replace(chr(39), chr(34))})"
-        rf"|(?P<number>{_NUMBER})",
-        re.DOTALL,
-    ),
-}
-"""SQL dialect -> pattern that finds each value, comment and quoted name in any text."""
-_TAGGED = re.compile(r"\$(?:[A-Za-z_]\w*)?\$")
+_TAGGED = re.compile(r"\$(?:[^\W\d]\w*)?\$")
 _PREFIXED = re.compile(r"[eEbBxXnN&](?<=\W[eEbBxXnN&])'")
-_STRINGS = re.compile(_STRING)
+_STRINGS = re.compile(STRING)
 _INTRODUCED = re.compile(r"\b(?:[bBxXnN]|_[a-z0-9]+ ?)'\?'")
 """A string of MySQL with its prefix: its character set, or the form in which it is written."""
-_REPLACED: Final = {"gap": " ", "string": "'?'", "parameter": "$1", "number": "0"}
+_REPLACED: Final = {
+    # Without the space, sqlglot takes it for a comment.
+    "minus": "- -",
+    "gap": " ",
+    "string": "'?'",
+    "parameter": "$1",
+    "number": "0",
+}
 _ONE = r"(?:'\?'|[-+]?0|\$1|\?|[nN][uU][lL][lL]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])"
 _LIST = re.compile(
     r"([(\[](?:(?<=\W[iI][nN] \()|(?<=\W[iI][nN]\()|(?<=[yY]\[)) ?"
@@ -207,18 +179,34 @@ def cheap_form(text: str, dialect: str) -> str:
     """Return an SQL text with '?' for each string, 0 for each number, and one value for each list.
 
     `dialect` is "postgres" or "mysql".  Comments are left out, each run of white space becomes one
-    space, and each parameter of PostgreSQL becomes $1.
+    space, and each parameter of PostgreSQL becomes $1.  If it is not certain where the strings are,
+    whatever may be in one is left out.
     """
-    if dialect == "mysql" and len(text) <= _LONGEST_SET and _SWITCHES.search(text):
-        text = SCAN[dialect].sub(_replaced_but_switches, text)
-    elif _hard(text, dialect):
-        text = SCAN[dialect].sub(_replaced, text)
+    switches = dialect == "mysql" and len(text) <= _LONGEST_SET and _SWITCHES.search(text)
+    if switches or _hard(text, dialect):
+        pattern, change = sure(text, dialect), _replaced_but_switches if switches else _replaced
+        text = pattern.sub(change, text) if pattern else _masked(text, dialect)
     else:
         if "'" in text:
             text = _STRINGS.sub("'?'", text)
         text = _NUMBERS.sub("0", text)
         if "$" in text:
             text = _PARAMETERS.sub("$1", text)
+    return _shortened(text, dialect)
+
+
+def forms(text: str, dialect: str) -> list[str]:
+    """Return the forms of an SQL text, as of `cheap_form`, under each way to read its quotes."""
+    return [form_of(text, dialect, pattern) for pattern in possible(text, dialect)]
+
+
+def form_of(text: str, dialect: str, pattern: re.Pattern[str]) -> str:
+    """Return the form of an SQL text, as of `cheap_form`, whose parts are what `pattern` finds."""
+    return _shortened(pattern.sub(_replaced, text), dialect)
+
+
+def _shortened(text: str, dialect: str) -> str:
+    """Return a text without values, with one space for white space and one value for each list."""
     if dialect == "mysql" and "'?'" in text:
         text = _INTRODUCED.sub("'?'", text)
     text = " ".join(text.split())
@@ -227,6 +215,15 @@ def cheap_form(text: str, dialect: str) -> str:
         if "), (" in text or "),(" in text:
             text = _ROWS.sub(r"\1\2", text)
     return text.rstrip("; ")
+
+
+def _masked(text: str, dialect: str) -> str:
+    """Return a text with '?' for each part that may be in a string, and 0 for each number."""
+    parts, at = [], 0
+    for begin, end in hidden(text, dialect):
+        parts += [_NUMBERS.sub("0", text[at:begin]), "'?'"]
+        at = end
+    return "".join([*parts, _NUMBERS.sub("0", text[at:])])
 
 
 def _hard(text: str, dialect: str) -> bool:
@@ -239,7 +236,8 @@ def _hard(text: str, dialect: str) -> bool:
     if dialect == "mysql":
         return "\\" in text or '"' in text or "#" in text or _strange("`", text)
     return (
-        ("'" in text and _PREFIXED.search(text) is not None)
+        is_doubtful(text, dialect)
+        or ("'" in text and _PREFIXED.search(text) is not None)
         or ("$" in text and _TAGGED.search(text) is not None)
         or _strange('"', text)
     )

@@ -57,7 +57,7 @@ def has_places(text: str) -> bool:
     """
     if _PLACE.search(text) is None:
         return False
-    from replayer.capture.fingerprint import SCAN  # noqa: PLC0415 - few texts need it
+    from replayer.capture.readings import SCAN  # noqa: PLC0415 - few texts need it
 
     found = (match for match in SCAN["postgres"].finditer(text) if match["parameter"])
     return any(_PLACE.match(text, match.start()) for match in found)

@@ -29,6 +29,10 @@ def _of(text: str, engine: str = "postgres", query_id: int = 0) -> Fingerprint:
         ("select $1", "select 1.5e-7"),
         ("select /* trace 17 */ 0x1F", "select 5 /* trace 18 */;"),
         ("select a from t limit 10", "select a from t limit 20"),
+        (
+            r"select a from t where b = 'C:\'' and c = 'x'",
+            "select a from t where b = '' and c = ''",
+        ),
     ],
 )
 def test_statements_that_differ_in_values_have_one_fingerprint(one: str, other: str) -> None:
@@ -50,6 +54,20 @@ def test_statements_that_differ_in_values_have_one_fingerprint(one: str, other: 
 def test_statements_of_another_form_have_another(one: str, other: str) -> None:
     """Names of tables, locks and NULL are no values."""
     assert _of(one).number != _of(other).number
+
+
+def test_two_minuses_of_mysql_are_a_comment_only_before_a_blank() -> None:
+    """Else the number after them is negative, and the statement goes on."""
+    assert "WHERE" in _of("update t set a = 9--1 where b = 4", "mysql").text
+    assert _of("select a--1", "mysql") != _of("select a -- 1", "mysql")
+    assert _of("select a --", "mysql") == _of("select a --\t, b\n", "mysql")
+    assert _of("select a--1") == _of("select a")
+
+
+def test_a_dollar_after_a_letter_belongs_to_its_name() -> None:
+    """So no string begins there."""
+    form = cheap_form("select a$b$c, $b$x$b$ from t where y = 'z$b$'", "postgres")
+    assert form == "select a$b$c, '?' from t where y = '?'"
 
 
 def test_quotes_are_those_of_the_engine() -> None:

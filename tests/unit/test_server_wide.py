@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from replayer.capture.action import Action, Fingerprint, LoggedStatement
+from replayer.steps.replay.send_test import SendTest
 from replayer.steps.replay.server_wide import SystemSessions, acts_beyond_database
 from tests.cpu_time import at_once
 
@@ -44,6 +46,10 @@ BEYOND = {
         "COMMENT ON DATABASE other IS 'x'",
         "comment on role ann is null",
         "SECURITY LABEL FOR a ON ROLE ann IS 'x'",
+        # With standard_conforming_strings off
+        "select 'a\\'', pg_terminate_backend(5), 'b'",
+        "select 'a\\''; drop database b; select 'c'",
+        "select a$b$ from t; drop database b; select 'c$b$'",
     ),
     "mysql": (
         "KILL 5",
@@ -96,6 +102,27 @@ BEYOND = {
         "lock tables mysql.user write",
         "update performance_schema.setup_consumers set enabled = 'NO'",
         "update `sys`.`sys_config` set value = 1",
+        "select 5--1; drop database b",
+        "select 5--1 into outfile '/tmp/x'",
+        # With NO_BACKSLASH_ESCAPES, and with ANSI_QUOTES
+        "select 'C:\\' , 'x' into outfile '/tmp/x'",
+        "select 'C:\\'; drop database b; select 'x'",
+        'select 1 as "a\\"; drop database b; select 1 as "c"',
+        # Comments for servers, or to be skipped by them
+        "/*!999999 x */ drop database b",
+        "/*!999999 ' */ kill 5 -- '",
+        "/*!999999 a /* b */ c */ kill 5",
+        "/*!50000 drop */ /*!999999 x */ database b",
+        "/*m!999999 x */ kill 5",
+        "select 2*/*!50000 3 */ 4; kill 5",
+        "/*!1 a*//*!2 b*//*!3 c*//*!4 d*//*!5 e*/",
+        # A text that is not known
+        "prepare s from @a",
+        "prepare `a b` from 'kill 5'",
+        "execute immediate concat('dr', 'op database b')",
+        "execute immediate @a using 5",
+        "begin not atomic execute immediate @a; end",
+        "execute immediate 'select ''a\\''' ; kill 5; select 'b'",
     ),
 }
 WITHIN = {
@@ -150,6 +177,12 @@ WITHIN = {
         "lock tables t write, u read",
         "select * from performance_schema.threads",
         "unlock tables",
+        "select 5 -- 1; drop database b",
+        "select 2*/* ; kill 5 */ 3",
+        "insert into t values ('it\\'s, to kill 5; x', 'b')",
+        "/*!40101 SET @a = @@b */; /*!50000 select */ 1",
+        "create procedure p() begin prepare s from @a; execute s; end",
+        "insert into t values ('/*!1 a*//*!2 b*//*!3 c*//*!4 d*//*!5 e*/; c')",
     ),
 }
 
@@ -217,6 +250,39 @@ def test_a_text_of_several_statements_moves_to_the_system_and_back() -> None:
     assert not system.change(1, "delete from user")
 
 
+def test_a_statement_of_a_variable_is_what_was_last_assigned_to_it() -> None:
+    """By its own session, and by a literal; else it is not known."""
+    test = SendTest("mysql", read_only=False)
+
+    def sent(text: str, session: int = 1) -> bool:
+        statement = LoggedStatement(text, Fingerprint(1, "", "other"))
+        return not test.refusal(Action(session, "simple", 0, text=text), statement)
+
+    assert sent("SET @a = 'select 5'")
+    assert sent("prepare s from @A")
+    assert not sent("prepare s from @a", session=2)
+    assert sent("set @a := 'drop database b'")
+    assert not sent("prepare s from @a")
+    assert not sent("execute immediate @a using @b")
+    assert sent("set @a=\"select 'kill 5'\"")
+    assert sent("execute immediate @a")
+    for change in ("select b into @a from t", "execute s", "call p()", "set @`a` = 'c'"):
+        assert sent("set @a='select 5'")
+        assert sent("prepare s from @a")
+        assert sent(change)
+        assert not sent("prepare s from @a"), change
+    assert sent("set @a='select 5'")
+    test.end(1)
+    assert not sent("prepare s from @a")
+
+
+def test_the_system_is_known_behind_a_comment_that_may_be_skipped() -> None:
+    """A server of another version executes the USE, or what stands around it."""
+    system = SystemSessions("mysql")
+    assert not system.change(1, "/*!999999 x */ use mysql")
+    assert system.change(1, "delete from user")
+
+
 @pytest.mark.parametrize("dialect", BEYOND)
 def test_a_long_text_is_looked_through_at_once(dialect: str) -> None:
     """In time that grows with its length, whatever it has."""
@@ -236,6 +302,12 @@ def test_a_long_text_is_looked_through_at_once(dialect: str) -> None:
         ("do ", "grant a, "),
         ("create function ", "soname_ "),
         ("", "lock mysql "),
+        ("", "/*!"),
+        ("", "/*!50000 kill */"),
+        ("/*!50000 ", "a/* */"),
+        ("; '\\'", "''a"),
+        ("; '", "\\'"),
+        ("; '\\'", 'a"'),
     ):
         with at_once(part):
             acts_beyond_database(begin + part * 100_000, dialect)

@@ -5,13 +5,14 @@ statistics or its files, execute programs, or alter or drop whole databases.  Th
 session or of a log in the source's statement means another one here.  Who lets a replay change a
 database names that database only.  A session may end itself.
 
-The text of a statement decides, however it is written.  The body of a called function, and a text
-that a statement puts together, are not visible here.
+The text of a statement decides, however it is written.  The body of a called function is not
+visible here.  A text that a statement of MySQL executes, and that is not known, may do anything.
 """
 
 import re
 from typing import TYPE_CHECKING, Final
 
+from replayer.capture import readings
 from replayer.lazy_import import Later
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _MYSQL = (
 )
 _SYSTEM = r"(?<![\w$.])`?(?:mysql|performance_schema|sys)`? ?\."
 """The begin of the name of one of MySQL's own tables, which have the users and the settings."""
-_BEGIN = r"(?:\A|;) ?(?:/\*![0-9]* ?)?(?:set statement [^;]*? for )?"
+_BEGIN = r"(?:\A|;) ?(?:set statement [^;]*? for )?"
 _STATEMENTS: Final = {
     "postgres": re.compile(rf"{_BEGIN}(?:{_POSTGRES})"),
     "mysql": re.compile(
@@ -76,8 +77,13 @@ _COMPOUND = re.compile(
 _INNER = r"\b(?:atomic|begin|then|else|do|loop|repeat) "
 """The words before a statement in a compound statement."""
 _IN_COMPOUND = re.compile(rf"(?:; ?|{_INNER})(?:{_MYSQL})\b|{_SYSTEM}")
-_TEXT = re.compile(rf"(?:{_BEGIN}|{_INNER})(?:prepare [^ ;]+ from|execute immediate)\b")
+_EXECUTES = rf"(?:{_BEGIN}|{_INNER})(?:prepare (?:`[^`]*`|[^ ;]+) ?from|execute immediate)\b"
+_TEXT = re.compile(_EXECUTES)
 """Begin of a statement of MySQL that executes a text."""
+_UNKNOWN = re.compile(rf"{_EXECUTES} ?+(?!'\?'(?: ?'\?')* ?(?:;|\Z|using\b))")
+"""Begin of such a statement whose text is not only strings."""
+_STORED = re.compile(r" ?create\b[^;]*?\bbegin\b.*\bend\b[^;]*")
+"""The definition of a stored program: its statements run when it is called."""
 _ESCAPED = re.compile(r"\\([nrt])|\\(.)|(['\"])\3", re.DOTALL)
 """A character that is escaped in a string of MySQL: white space, another one, or a quote."""
 _IN_CODE = re.compile(rf"\b(?:{_POSTGRES})")
@@ -103,7 +109,6 @@ _READS = re.compile(
     r"|table|begin(?! not)|start|commit|rollback|savepoint|release|\Z)"
 )
 """Statements that change no table, and those of transactions."""
-_EXECUTED = re.compile(r"/\*![0-9]*|\*/")
 _OWN: Final = {"mysql", "performance_schema", "sys"}
 """MySQL's own databases."""
 
@@ -125,19 +130,15 @@ class SystemSessions:
 
         If not, it counts as sent.  `session` is the session's number.
         """
-        inside = session in self._inside
+        before = session in self._inside
         low = text.lower()
-        if self._dialect != "mysql" or (not inside and "use" not in low):
+        if self._dialect != "mysql" or (not before and "use" not in low):
             return False
-        # The server executes what is in comments such as /*!50000 use mysql */.
-        form = _EXECUTED.sub(" ", fingerprint.cheap_form(_with_executed(low), "mysql"))
-        for part in " ".join(form.split()).split(";"):
-            if used := _USE.match(part):
-                # With ANSI_QUOTES a name may be in the quotes of a string, which are empty here.
-                inside = used[1] in _OWN or (not used[1].isidentifier() and "mysql" in low)
-            elif inside and not _READS.match(part):
-                return True
-        (self._inside.add if inside else self._inside.discard)(session)
+        after = [_followed(form, low, inside=before) for form in _mysql_forms(low)]
+        # Without a form, there are too many ways to read the text.
+        if not after or any(changes for changes, _ in after):
+            return True
+        (self._inside.add if any(inside for _, inside in after) else self._inside.discard)(session)
         return False
 
     def end(self, session: int) -> None:
@@ -145,11 +146,27 @@ class SystemSessions:
         self._inside.discard(session)
 
 
+def _followed(form: str, low: str, *, inside: bool) -> tuple[bool, bool]:
+    """Return (whether a text changes a table of the system, whether its session is then in there).
+
+    `low` is the text in small letters, `form` its form without values.  `inside` is whether the
+    session is in such a database before.
+    """
+    for part in form.split(";"):
+        if used := _USE.match(part):
+            # With ANSI_QUOTES a name may be in the quotes of a string, which are empty here.
+            inside = used[1] in _OWN or (not used[1].isidentifier() and "mysql" in low)
+        elif inside and not _READS.match(part):
+            return True, inside
+    return False, inside
+
+
 def acts_beyond_database(text: str, dialect: str) -> bool:
     """Return whether an SQL text has a statement that acts on more than one database.
 
     Such statements end other sessions, configure the server or write files, for example.
-    `dialect` is "postgres" or "mysql".
+    `dialect` is "postgres" or "mysql".  A text that a server may read in several ways, by its
+    settings or its version, acts on more if it does so in any of them.
     """
     low = text.lower()
     rare = (
@@ -160,36 +177,47 @@ def acts_beyond_database(text: str, dialect: str) -> bool:
     if not rare:
         return False
     if dialect == "mysql":
-        return _acts_in_mysql(low)
-    forms = [fingerprint.cheap_form(low, dialect)]
+        texts = readings.executed(low, dialect)
+        return not texts or any(_acts_in_mysql(one) for one in texts)
+    forms = fingerprint.forms(low, dialect)
     if low.count("/*") > 1:
-        forms.append(fingerprint.cheap_form(_without_comments(low), dialect))
+        forms += fingerprint.forms(_without_comments(low), dialect)
     # The body of DO is a string.
-    code = " ".join(low.split()) if _DO.match(forms[0]) else ""
+    code = " ".join(low.split()) if any(map(_DO.match, forms)) else ""
     return any(_STATEMENTS[dialect].search(one) or _FUNCTIONS.search(one) for one in forms) or bool(
         _IN_CODE.search(code) or _FUNCTIONS.search(code)
     )
 
 
+def _mysql_forms(low: str) -> list[str]:
+    """Return the forms of a text of MySQL in small letters, for each way to read it."""
+    texts = readings.executed(low, "mysql")
+    return [form for text in texts for form in fingerprint.forms(text, "mysql")]
+
+
 def _acts_in_mysql(low: str) -> bool:
-    """Return `acts_beyond_database` of a text of MySQL or MariaDB in small letters."""
-    low = _with_executed(low)
-    form = fingerprint.cheap_form(low, "mysql")
-    if _STATEMENTS["mysql"].search(form):
-        return True
-    if _COMPOUND.search(form) and _IN_COMPOUND.search(form):
-        return True
-    if not _TEXT.search(form):
-        return False
-    found = (match["string"] for match in fingerprint.SCAN["mysql"].finditer(low))
-    texts = [_ESCAPED.sub(_meant, text[1:-1]) for text in found if text]
+    """Return `acts_beyond_database` of a text in small letters without versions in comments."""
+    for pattern in readings.possible(low, "mysql"):
+        form = fingerprint.form_of(low, "mysql", pattern)
+        if _STATEMENTS["mysql"].search(form):
+            return True
+        if _COMPOUND.search(form) and _IN_COMPOUND.search(form):
+            return True
+        if _UNKNOWN.search(form) and not _STORED.fullmatch(form):
+            return True
+        if _TEXT.search(form) and _executes_beyond(low, pattern):
+            return True
+    return False
+
+
+def _executes_beyond(low: str, pattern: re.Pattern[str]) -> bool:
+    """Return whether a string in a text of MySQL, executed as SQL, acts beyond the database."""
+    found = (match["string"] for match in pattern.finditer(low))
+    strings = [text[1:-1] for text in found if text]
+    escaped = [_ESCAPED.sub(_meant, text) for text in strings]
     # Strings that stand next to each other are one.
-    return any(acts_beyond_database(text, "mysql") for text in {*texts, "".join(texts)})
-
-
-def _with_executed(low: str) -> str:
-    """Return a text in which comments that only MariaDB executes are those that all execute."""
-    return low.replace("/*m!", "/*!")
+    texts = {*strings, *escaped, "".join(strings), "".join(escaped)}
+    return any(acts_beyond_database(text, "mysql") for text in texts)
 
 
 def _meant(escaped: re.Match[str]) -> str:
