@@ -23,7 +23,7 @@ from typing import Final
 
 from replayer.capture.action import Action, language_of
 from replayer.capture.copies import copied
-from replayer.capture.readings import SCAN
+from replayer.capture.readings import possible, sure
 
 _DIGITS, _BITS = "0123456789", "01"
 _LOWER, _UPPER = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -79,15 +79,20 @@ _POSITION = re.compile(
     rf"|\b(?:order|group)\s+by\s+(?:[\w.\"`]+(?:\s+(?:asc|desc))?\s*,\s*){{0,20}}"
     rf"|\b(?:{_TYPES})\s*\(\s*(?:\d+\s*,\s*)?"
     # The oldest version of MySQL that executes what follows.
-    r"|/\*!)\Z",
+    r"|/\*m?!)\Z",
     re.IGNORECASE,
 )
 _NAMED = re.compile(
     r"(?:\btime\s+zone|->>?|#>>?"
-    r"|\b(?:nextval|currval|setval|pg_get_serial_sequence|to_reg\w+|to_ts\w+|regexp_\w+|set_config"
-    r"|current_setting)\s*\()\s*\Z",
+    r"|\b(?:nextval|currval|setval|pg_get_serial_sequence|to_reg\w+|set_config|current_setting)"
+    r"\s*\()\s*\Z",
     re.IGNORECASE,
 )
+_SEARCHED = re.compile(
+    r"\b(?:(?:plain|phrase|websearch_)?to_ts\w+|ts_headline)\s*\(\s*\Z", re.IGNORECASE
+)
+"""Functions of text search whose first argument may be the name of a configuration."""
+_CONFIGURATION = re.compile(r"'[\w.]+'(?=\s*(?:::\s*regconfig\s*)?,)")
 _CAST_TO_NAME = re.compile(r"\s*::\s*reg", re.IGNORECASE)
 _FOR_THE_SERVER: Final = {
     # A name with a dot is a variable of the application, such as the user whose rows it sees.
@@ -100,12 +105,44 @@ _FOR_THE_SERVER: Final = {
     # (@name), and MariaDB's SET STATEMENT ... FOR, which has a statement in it.
     "mysql": re.compile(
         r"\s*(?:set\s+(?:(?:global|session|local|persist|persist_only)\s+|@@)?+"
-        r"(?!(?:password|statement)\b)[a-z_](?!.*(?:(?<!@)@(?!@)|\bpassword\b))|(?:reset|show|use|begin|start|commit|rollback)\b)",
+        r"(?!(?:password|statement)\b)[a-z_](?!.*(?:(?<!@)@(?!@)|auth|passw|secret|token))"
+        r"|(?:reset|use|begin|start\s+transaction|commit|rollback)\b"
+        r"|show\s+(?:(?:global|session|local)\s+)?(?:variables|status)\b(?!.*\bwhere\b))",
         re.IGNORECASE | re.DOTALL,
     ),
 }
 """Statements whose values belong to the server, not to the data: settings and transactions."""
-_CODE = re.compile(r"\s*(?:do|create)\b", re.IGNORECASE)
+_GAP = r"(?:\s|/\*(?:(?!\*/).)*+\*/|--[^\n]*\n)*+"
+_FUNCTION = re.compile(
+    rf"{_GAP}create\s+(?:or\s+replace\s+)?(?:function|procedure)\b", re.IGNORECASE | re.DOTALL
+)
+_BODY = re.compile(rf"\bas{_GAP}\Z", re.IGNORECASE | re.DOTALL)
+"""The text before the body of a function."""
+_CODE: Final = {
+    "postgres": re.compile(
+        rf"\bdo{_GAP}(?:language\s+[\w\"']+{_GAP})?\Z", re.IGNORECASE | re.DOTALL
+    ),
+    "mysql": re.compile(
+        r"\b(?:prepare\s+(?:`[^`]*`|[^\s;]+)\s*from|execute\s+immediate)\s*\Z", re.IGNORECASE
+    ),
+}
+"""The text before a string that is SQL."""
+_DATA = frozenset({",", "="})
+"""The last character before a string that is no name and no SQL."""
+_LANGUAGE = re.compile(r"\blanguage\s*\Z", re.IGNORECASE)
+_UNITS: Final = {
+    "postgres": re.compile(r"''|.", re.DOTALL),
+    "mysql": re.compile(r"\\.|''|\"\"|.", re.DOTALL),
+}
+"""A character of a string, as it is written."""
+_SPACES: Final = {"n": "\n", "r": "\r", "t": "\t"}
+_MODE = re.compile(
+    r"\s*(?:/\*m?![0-9]*\s*)?set\b(?!\s+(?:global|persist)).*?(?<!global\.)\bsql_mode\s*:?=\s*"
+    r"(?P<more>concat\s*\(\s*@@(?:session\.)?sql_mode\s*,\s*)?['\"]?(?P<modes>[\w, ]*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ANSI: Final = frozenset(("ansi", "ansi_quotes", "db2", "maxdb", "mssql", "oracle", "postgresql"))
+"""Modes of MySQL and MariaDB in which a name may be in double quotes, and a string may not."""
 _OPTIONS = re.compile(r"\s*copy\b(?:(?!\bwhere\b|;).)*+", re.IGNORECASE | re.DOTALL)
 """A COPY up to its WHERE or its end; strings in this part are options, and no data."""
 _HINT = re.compile(r"/\*\+\s*\w+\s*\([^'\"]*\)\s*\*/")
@@ -118,8 +155,9 @@ class Anonymiser:
 
     def __init__(self, engine: str = "postgres") -> None:
         self._dialect = language_of(engine)
-        self._key = secrets.token_bytes(32)
-        self._known: dict[str, str] = {}
+        self._values = ValueReplacer()
+        self._quoting: set[int] = set()
+        """Sessions that have set a mode in which names are in double quotes."""
         # More than a day, and not a whole number of days.
         self._shift = timedelta(
             days=400 + secrets.randbelow(1500), seconds=1 + secrets.randbelow(86_399)
@@ -127,38 +165,122 @@ class Anonymiser:
 
     def __call__(self, action: Action) -> Action:
         """Return a copy of an action with the values in its text and parameters replaced."""
-        text = self.text(action.text) if action.text else action.text
+        session, text = action.session, action.text
+        if text:
+            text = self.text(text, names=session in self._quoting)
+            if self._dialect == "mysql" and "sql_mode" in action.text.lower():
+                self._follow_mode(session, action.text)
+        elif action.does == "disconnect":
+            self._quoting.discard(session)
         parameters = action.parameters
         if parameters:
             parameters = tuple(None if value is None else self.value(value) for value in parameters)
         return action._replace(text=text, parameters=parameters)
 
-    def text(self, text: str) -> str:
-        """Return a statement's text with its literals replaced, and x for letters in comments."""
+    def _follow_mode(self, session: int, text: str) -> None:
+        """Note whether a SET of sql_mode changes what is in the double quotes of its session."""
+        if (mode := _MODE.match(text)) is None:
+            return
+        if _ANSI & set(re.findall(r"\w+", mode["modes"].lower())):
+            self._quoting.add(session)
+        elif not mode["more"]:
+            self._quoting.discard(session)
+
+    def text(self, text: str, *, names: bool = False) -> str:
+        """Return a statement's text with its literals replaced, and x for letters in comments.
+
+        With `names`, what MySQL has in double quotes is a name.  If it is not certain what is in a
+        string, whatever may be in one is replaced.
+        """
+        pattern = sure(text, self._dialect)
+        if pattern is not None:
+            return self._replaced(text, pattern, names=names)
+        made = text
+        for one in possible(text, self._dialect):
+            other = self._replaced(text, one, names=False)
+            made = "".join([b if a == c else a for a, b, c in zip(made, other, text, strict=True)])
+        return made
+
+    def _replaced(self, text: str, pattern: re.Pattern[str], *, names: bool) -> str:
+        """Return a text with the literals and comments replaced that `pattern` finds."""
         kept = _FOR_THE_SERVER[self._dialect].match(text) and ";" not in text.rstrip("; \n")
-        is_code = _CODE.match(text) is not None
         options = _OPTIONS.match(text) if copied(text) is not None else None
+        defines = self._dialect == "postgres" and _FUNCTION.match(text) is not None
 
         def replaced(match: re.Match[str]) -> str:
             kind, found = match.lastgroup, match[0]
             if kind == "gap":
                 return found if _HINT.fullmatch(found) else re.sub(r"[^\W_]", "x", found)
-            if kept or kind not in ("number", "string", "tag"):
+            if kept or kind not in ("number", "string") or (names and found[0] == '"'):
                 return found
             before = text[max(0, match.start() - _NEAR) : match.start()]
             if kind == "number":
-                return found if _POSITION.search(before) else self._number(found)
+                return found if _POSITION.search(before) else self._values.number(found)
             if options and match.start() <= options.end():
                 return found
-            if _NAMED.search(before) or _CAST_TO_NAME.match(text, match.end()):
-                return found
-            # MySQL's scan does not find prefixes.
-            prefix = _PREFIX.search(before)
-            return self._string(found, prefix[1] if prefix else "", is_code=is_code)
+            return self._literal(match, before, defines=defines)
 
-        return SCAN[self._dialect].sub(replaced, text)
+        return pattern.sub(replaced, text)
+
+    def _literal(self, match: re.Match[str], before: str, *, defines: bool) -> str:
+        """Return the replacement of a string after the text `before`.
+
+        `defines` is whether the statement defines a function.
+        """
+        found = match[0]
+        # Most strings are in a list or compared: that is quickly seen.
+        is_data = before.rstrip()[-1:] in _DATA
+        if not is_data and (
+            _CODE[self._dialect].search(before) or (defines and _BODY.search(before))
+        ):
+            return self._code(found)
+        named = not is_data and self._is_name(match, before)
+        if named or _CAST_TO_NAME.match(match.string, match.end()):
+            return found
+        # MySQL's scan does not find prefixes.
+        prefix = _PREFIX.search(before)
+        return self._values.literal(found, prefix[1] if prefix else "")
+
+    def _is_name(self, match: re.Match[str], before: str) -> bool:
+        """Return whether a string is the name of a thing of the server, after the text `before`."""
+        if _NAMED.search(before) or (self._dialect == "postgres" and _LANGUAGE.search(before)):
+            return True
+        return bool(_SEARCHED.search(before) and _CONFIGURATION.match(match.string, match.start()))
+
+    def _code(self, literal: str) -> str:
+        """Return a string that is SQL with the values in it replaced; names and words stay."""
+        dollar = _DOLLAR.fullmatch(literal)
+        if dollar:
+            return f"{dollar[1]}{self.text(dollar[2])}{dollar[3] or ''}"
+        quoted = _LITERAL.fullmatch(literal)
+        if quoted is None:
+            return self.value(literal)
+        prefix, quote, inner, end = quoted.groups()
+        units = _UNITS["mysql" if prefix in {"e", "E"} else self._dialect].findall(inner)
+        meant = [unit if len(unit) == 1 else _SPACES.get(unit[1], unit[1]) for unit in units]
+        made = self.text("".join(meant))
+        inner = "".join(
+            [unit if a == b else b for unit, a, b in zip(units, meant, made, strict=True)]
+        )
+        return f"{prefix}{quote}{inner}{end}"
 
     def value(self, value: str) -> str:
+        """Return the replacement of one value without quotes, such as a parameter; `yes` stays."""
+        return self._values.replace(value)
+
+
+class ValueReplacer:
+    """A secret key, and the replacement of each value by it."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._known: dict[str, str] = {}
+        # More than a day, and not a whole number of days.
+        self._shift = timedelta(
+            days=400 + secrets.randbelow(1500), seconds=1 + secrets.randbelow(86_399)
+        )
+
+    def replace(self, value: str) -> str:
         """Return the replacement of one value without quotes, such as a parameter; `yes` stays."""
         if value.lower() in _KEPT_WHOLE:
             return value
@@ -166,14 +288,14 @@ class Anonymiser:
             return value[:2] + self._hex(value[2:])
         return _TOKEN.sub(self._token, value)
 
-    def _string(self, literal: str, before: str, *, is_code: bool) -> str:
+    def literal(self, literal: str, before: str) -> str:
+        """Return the replacement of a string in quotes; `before` may end with its prefix."""
         dollar = _DOLLAR.fullmatch(literal)
         if dollar:
-            inner = self.text(dollar[2]) if is_code else self.value(dollar[2])
-            return f"{dollar[1]}{inner}{dollar[3] or ''}"
+            return f"{dollar[1]}{self.replace(dollar[2])}{dollar[3] or ''}"
         quoted = _LITERAL.fullmatch(literal)
         if quoted is None:
-            return self.value(literal)
+            return self.replace(literal)
         prefix, quote, inner, end = quoted.groups()
         kind = (prefix or before).lower()
         if kind == "x" and _is_hex(inner):
@@ -181,7 +303,7 @@ class Anonymiser:
         elif kind == "b" and set(inner) <= {"0", "1"}:
             inner = self._mapped(inner, [_BITS] * len(inner), "bits")
         else:
-            inner = self.value(inner)
+            inner = self.replace(inner)
         return f"{prefix}{quote}{inner}{end}"
 
     def _token(self, match: re.Match[str]) -> str:
@@ -193,7 +315,7 @@ class Anonymiser:
             return self._escape(text)
         if match["uuid"]:
             return self._uuid(text)
-        return self._number(text) if match["float"] else self._run(text)
+        return self.number(text) if match["float"] else self._run(text)
 
     def _run(self, run: str) -> str:
         if run.lower() in _KEPT:
@@ -214,7 +336,8 @@ class Anonymiser:
             return self._hex(run)
         return self._mapped(run, [_alphabet(character) for character in run], "word")
 
-    def _number(self, number: str) -> str:
+    def number(self, number: str) -> str:
+        """Return the replacement of a number as SQL has it."""
         if number[:2] in ("0x", "0X"):
             return number[:2] + self._hex(number[2:])
         mantissa, mark, power = _powered(number)

@@ -183,6 +183,32 @@ def test_values_keep_their_type(value: str, form: str) -> None:
          r"do \$\$ begin insert into t values \((?!12345)\d{5}\); end \$\$"),
         ("postgres", "select $1, $2, $q$abcdef$q$, X'1F', B'011'",
          r"select \$1, \$2, \$q\$(?!abcdef)[a-z]{6}\$q\$, X'(?!1F)[0-9A-F]{2}', B'(?!011)[01]{3}'"),
+        ("postgres", "select to_tsvector('english', 'abcdef'), to_tsquery('abcdef')",
+         r"select to_tsvector\('english', '(?!abcdef)[a-z]{6}'\), to_tsquery\('(?!abc)[a-z]{6}'\)"),
+        ("postgres", "select regexp_replace('abcdef', 'abcdef', '')",
+         r"select regexp_replace\('(?!abcdef)[a-z]{6}', '(?!abcdef)[a-z]{6}', ''\)"),
+        ("postgres", "do /* x */ language 'plpgsql' 'begin insert into t values (''abcdef''); end'",
+         (r"do /\* x \*/ language 'plpgsql' "
+         r"'begin insert into t values \(''(?!abcdef)[a-z]{6}''\); end'")),
+        ("postgres", "create or replace function f() returns int language sql as 'select 12345'",
+         r"create or replace function f\(\) returns int language sql as 'select (?!12345)\d{5}'"),
+        ("postgres", "create view v as select $$abcdef$$",
+         r"create view v as select \$\$(?!abcdef)[a-z]{6}\$\$"),
+        ("postgres", "select a$b$c from t where y='abcdef' and z=$b$abcdef$b$",
+         r"select a\$b\$c from t where y='(?!abcd)[a-z]{6}' and z=\$b\$(?!abcd)[a-z]{6}\$b\$"),
+        ("mysql", "insert into t values (1) /*M!100100 , (12345,'abcdef') */",
+         r"insert into t values \(\d\) /\*M!100100 , \((?!12345)\d{5},'(?!abcdef)[a-z]{6}'\) \*/"),
+        ("mysql", "update t set a=12345--54321 where b=1 --\nabcdef",
+         r"update t set a=(?!12345)\d{5}--(?!54321)\d{5} where b=\d --\nabcdef"),
+        ("mysql", "prepare s from 'insert into t(a) values (\\'abcdef\\', \"abcdef\", ?)'",
+         (r"prepare s from 'insert into t\(a\) values \(\\'(?!abcdef)[a-z]{6}\\', "
+         r"\"(?!abcdef)[a-z]{6}\", \?\)'")),
+        ("mysql", "start slave user='abcdef' password='abcdef'",
+         r"start slave user='(?!abcdef)[a-z]{6}' password='(?!abcdef)[a-z]{6}'"),
+        ("mysql", "set session wsrep_sst_auth='abcdef'",
+         r"set session wsrep_sst_auth='(?!abcdef)[a-z]{6}'"),
+        ("mysql", "show tables like 'abcdef'", r"show tables like '(?!abcdef)[a-z]{6}'"),
+        ("mysql", "show variables like 'abcdef'", r"show variables like 'abcdef'"),
         ("mysql", "select \"abcdef\", `b`, 'it\\'s', x'1f', 0x1F # abc",
          r"select \"(?!abcdef)[a-z]{6}\", `b`, '[a-z]{2}\\'[a-z]', x'[0-9a-f]{2}', 0x.. # xxx"),
     ],
@@ -237,3 +263,67 @@ def test_a_copy_of_many_options_takes_no_time() -> None:
 
     assert options in hidden
     assert "secret" not in hidden
+
+
+@pytest.mark.parametrize("engine", ["postgres", "mysql"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"insert into t values (8,'C:\'), (90,'Hidden, Secret')",
+        r"insert into t values ('O\'Hidden','Secret')",
+        r"insert into t values ('Hidden\', '; Secret -- \')",
+        r"select 'Hidden\' , 'x', Secret, '",
+        r"select 'Hidden\'' , ' Secret ' , 'x\'' /* Hidden */",
+    ],
+)
+def test_nothing_of_a_string_is_left_however_the_session_reads_its_quotes(
+    engine: str, text: str
+) -> None:
+    """Neither in the text nor in the fingerprint, with or without escapes by backslashes."""
+    form = Fingerprints(engine).statement(text).fingerprint.text
+    hidden = Anonymiser(engine).text(text)
+    for kept in (form.lower(), hidden.lower()):
+        assert "hidden" not in kept
+        assert "secret" not in kept
+    assert len(hidden) == len(text)
+
+
+def test_names_stay_in_the_double_quotes_of_a_session_with_ansi_quotes() -> None:
+    """From its SET of the mode on, and in no other session; else they may be strings."""
+    made = Anonymiser("mysql")
+
+    def after(text: str, session: int = 1) -> str:
+        return made(Action(session, "simple", 0, text=text)).text
+
+    text = "insert into \"tab\" values ('abcdef')"
+    assert "tab" not in after(text)
+    for mode in ("'ANSI_QUOTES'", "concat(@@sql_mode, ',ansi')", "concat(@@sql_mode, ',x')"):
+        after(f"/*!40101 set session sql_mode = {mode} */")
+        assert 'into "tab" values' in after(text)
+        assert "abcdef" not in after(text)
+    assert "tab" not in after(text, session=2)
+    for mode in ("''", "@a", "default", "replace(@@sql_mode, 'ANSI', '')"):
+        after("set @@sql_mode=ansi")
+        assert "tab" in after(text)
+        after(f"set sql_mode={mode}")
+        assert "tab" not in after(text)
+    after("set global sql_mode='ANSI'")
+    after("insert into t values (\"set sql_mode='ansi'\")")
+    assert "tab" not in after(text)
+    after("set sql_mode='ANSI'")
+    made(Action(1, "disconnect", 0))
+    assert "tab" not in after(text)
+
+
+def test_a_text_of_many_quotes_takes_no_time() -> None:
+    """Whatever is before them."""
+    for text in (
+        "'\\'" + "''a" * 20_000,
+        "'" + "\\'" * 100_000,
+        "'\\'" + "/*!1 '*/" * 20_000,
+        "create function f() as " + "as ''" * 20_000,
+        "set sql_mode=" + " a" * 100_000,
+    ):
+        for engine in ("postgres", "mysql"):
+            with at_once(text[:30]):
+                Anonymiser(engine)(Action(1, "simple", 0, text=text))
