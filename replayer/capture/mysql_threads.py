@@ -49,8 +49,13 @@ _EXECUTES = re.compile(
 _CUT_AT = 60_000
 """Length from which on a text that ends with CUT was cut; in a shorter text, CUT is a NUL."""
 _MOST_HELD = 50_000
-_PREPARE = re.compile(r"(\s*prepare\s+\S+\s+from\s+)\.\.\.\s*", re.IGNORECASE)
-"""A PREPARE as MySQL 8 and later log it, without its text, which may contain a password."""
+_PREPARE = re.compile(
+    r"(\s*prepare\s+\S+\s+from\s*)(?:\.\.\.|(?P<variable>@\w+))\s*;?\s*", re.IGNORECASE
+)
+"""A PREPARE as MySQL 8 and later log it, without its text, which may contain a password.
+
+MariaDB logs the name of a variable if the text is in one.
+"""
 _PREPARES = re.compile(r"\s*(?:(?:deallocate|drop)\s+)?prepare\b", re.IGNORECASE)
 STATES = {
     **dict.fromkeys((1048, 1062, 1169, 1216, 1217, 1451, 1452, 1557, 1586), "23000"),
@@ -157,6 +162,7 @@ class ThreadAssembly:
         """End the session of a thread, if it has one, at `time_ns` in nanoseconds since 1970."""
         known = self._known.pop(thread, None)
         if known is not None:
+            self._release(known)
             self._ended.append(Action(known.number, "disconnect", time_ns))
 
     def break_off(self) -> None:
@@ -165,7 +171,8 @@ class ThreadAssembly:
         It is for a hole, a lost part of the log, in which that command may have been.
         """
         for known in self._known.values():
-            known.preparing, known.twice = None, False
+            self._release(known)
+            known.twice = False
 
     def refused(self, thread: str, time_ns: int) -> None:
         """Count a connection that the server refused, and end the session of its thread, if any.
@@ -182,6 +189,7 @@ class ThreadAssembly:
     def use(self, thread: str, time_ns: int, database: str) -> None:
         """Add a USE statement to a thread's session; `time_ns` is in nanoseconds since 1970."""
         known = self._of(thread, time_ns, "", before=True)
+        self._release(known)
         known.database = database
         quoted = database.replace("`", "``")
         self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
@@ -198,7 +206,7 @@ class ThreadAssembly:
         preparing, known.preparing = known.preparing, None
         if preparing is not None and (match := _PREPARE.fullmatch(preparing.text)):
             quoted = text.replace("\\", "\\\\").replace("'", "\\'")
-            self._put(known, preparing._replace(text=f"{match[1]}'{quoted}'"))
+            self._put(known, preparing._replace(text=f"{match[1].rstrip()} '{quoted}'"))
 
     def execute(self, thread: str, time_ns: int, text: str) -> None:
         """Add the execution of a prepared statement; `text` is the statement with its values.
@@ -207,6 +215,7 @@ class ThreadAssembly:
         `time_ns` is in nanoseconds since 1970.
         """
         known = self._of(thread, time_ns, "", before=True)
+        self._release(known)
         twice, known.twice = known.twice, False
         if not twice and self._whole(text):
             self._put(known, Action(known.number, "simple", time_ns, text=text))
@@ -232,15 +241,22 @@ class ThreadAssembly:
         if match := _USE.match(action.text):
             known.database = match[1].strip("`").replace("``", "`")
         executes = _EXECUTES.match(action.text)
+        self._release(known)
         known.twice = executes is not None
         known.immediate = executes is not None and executes["immediate"] is not None
-        known.preparing = None
         if logged and _PREPARES.match(action.text):
             self._reading.skip(PREPARED)
         elif _PREPARE.fullmatch(action.text):
             known.preparing = action
         else:
             self._put(known, action)
+
+    def _release(self, known: _Known) -> None:
+        """Add a PREPARE of a variable whose text did not follow; forget one without a text."""
+        preparing, known.preparing = known.preparing, None
+        match = _PREPARE.fullmatch(preparing.text) if preparing is not None else None
+        if preparing is not None and match is not None and match["variable"]:
+            self._put(known, preparing)
 
     def _whole(self, text: str) -> bool:
         """Return whether the statement `text` can be replayed; if not, count it by the reason.
@@ -316,6 +332,7 @@ def actions(
             yield log.assembly.taken()
         log.finish()
     log.spread.finish()
+    log.assembly.break_off()
     yield log.assembly.taken()
 
 

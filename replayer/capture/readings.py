@@ -1,4 +1,4 @@
-r"""Where the strings, comments and numbers of an SQL text are, under each way to read its quotes.
+r"""Patterns that find the strings, comments and numbers of an SQL text, for each reading of quotes.
 
 The settings of a session decide how a server reads a backslash in a string: standard_conforming_
 strings of PostgreSQL, NO_BACKSLASH_ESCAPES and ANSI_QUOTES in the sql_mode of MySQL.  A log may not
