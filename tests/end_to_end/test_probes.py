@@ -230,7 +230,7 @@ def test_every_probe_notices_the_work_of_other_programs(
     path = workload(
         'probe = "cpu"\nname = "cpu"\nduration = "1s"\nthreads = [1]',
         'probe = "memory"\nname = "memory"\nduration = "300ms"\nthreads = [1]',
-        'probe = "ioping"\nname = "ping"\nduration = "1s"\nsize = "1M"',
+        'probe = "ioping"\nname = "ping"\nduration = "1500ms"\nsize = "1M"',
     )
     with burners():
         status, result, stderr = run(path, disk)
