@@ -45,6 +45,8 @@ DIFFERING = (KEPT, IN_DOUBT, CUT_BEGIN, UNSURE_BEGIN, CUT_END)
 """Reasons for which the rows after a replay may differ from those of the source."""
 
 _MOST_SESSIONS = 100_000
+_PIPELINE_NS = 100_000_000
+"""Between two statements of one pipeline passes less: their server waits for no client."""
 _ENDS = frozenset({"commit", "rollback"})
 _SIMPLE, _EXTENDED = DOES.index("simple"), DOES.index("extended")
 
@@ -148,6 +150,9 @@ class ImplicitTransactions:
         if state.rank >= 0 and joined:
             return self._go_on(row, state)
         self._close(session, state)
+        unnumbered = not action.transaction and not state.number
+        if unnumbered and row.start_ns - state.end_ns > _PIPELINE_NS:
+            state.restart(0)
         if row.needs < 0 or (row.ends < 0 and not joined):
             # It is in a transaction with a BEGIN, or it is that BEGIN.
             self._note_open(session, row, changes=form.writes != ())
@@ -158,11 +163,11 @@ class ImplicitTransactions:
         elif action.sqlstate and not action.transaction and state.changes:
             # The one before it was an extended query, too, and may be of the same pipeline.
             self._skipped[IN_DOUBT] += state.extended and row.does == _EXTENDED
-        unnumbered = not action.transaction and not state.number
         if not joined and not (unnumbered and state.extended and row.does == _EXTENDED):
             self._count_apart(state)
             state.restart(action.transaction)
         self._note(state, row, changes=form.writes != () or form.kind == "set")
+        state.end_ns = end_ns
         return row
 
     def _go_on(self, row: ActionRow, state: _Open) -> ActionRow:

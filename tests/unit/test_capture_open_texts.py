@@ -81,6 +81,39 @@ def test_a_text_that_never_ends_takes_no_entry_with_it(
         assert skipped == {open_texts.ENDLESS: 1}
 
 
+_OTHERS = [f"select {number}" for number in range(60)]
+_ESCAPED = [text for text in _OTHERS[:20] for text in (f"{text}, 'it\\'s'", text, text)]
+_HONEST = [
+    ["select 'abc\\'", *_OTHERS, *_ESCAPED],
+    ["select 1 where id=1'", *_OTHERS, "select 1 where id=2'", *_OTHERS],
+    ['select "a', *_OTHERS[:30], "select 'b", *_OTHERS],
+    ["select 'O'Brien'", *_OTHERS[:20], "select 'O'Brien'", *_OTHERS[:20], "select 'O'Brien'"],
+]
+
+
+@pytest.mark.parametrize("sent", _HONEST)
+@pytest.mark.parametrize("log", [_general, _slow])
+def test_a_few_wrong_quotes_take_no_other_statement_with_them(
+    tmp_path: Path, sent: list[str], log: Callable[..., str]
+) -> None:
+    """A server logs what it refused, too: one such text changes nothing for those after it."""
+    texts, skipped = _texts(tmp_path, log(*sent))
+
+    assert texts == sent
+    assert set(skipped) == {open_texts.ENDLESS}
+
+
+@pytest.mark.parametrize("log", [_general, _slow])
+def test_entries_before_a_hole_are_not_lost_with_an_open_text(
+    tmp_path: Path, log: Callable[..., str]
+) -> None:
+    """They were taken for a part of it; only the last one may be cut off."""
+    sent = ["select 'wrong", *_OTHERS[:6]]
+    texts, _ = _texts(tmp_path, log(*sent) + "\0" * 5000 + "\n" + log("select 'after'"))
+
+    assert {*sent[:6], "select 'after'"} <= set(texts)
+
+
 def test_a_log_whose_backslashes_are_literal_is_read_on_like_that(tmp_path: Path) -> None:
     """After the first such text has shown it, each is complete."""
     sent = [f"insert into c values ({number}, 'C:\\')" for number in range(200)]

@@ -99,6 +99,11 @@ def test_a_failed_pipeline_is_counted_where_it_cannot_be_seen_or_repaired(tmp_pa
     assert [one.text for one in statements(actions)] == [_INSERT] * 4
     assert summary.skipped == {implicit.IN_DOUBT: 1}
 
+    # A client that waited for the answers sent no pipeline.
+    waited = LAYOUTS["stderr"](_execute(10, 1, "20/2") + _failure(15, 1, "20/2"))
+    waited = waited.replace(" 20/2", "")
+    assert implicit.IN_DOUBT not in converted(tmp_path, waited)[0].skipped
+
     others = "".join(row(11 + at / 500, f"duration: 0.010 ms  statement: select {at}",
                          session="6a07fca4.3ea") for at in range(17_000))  # fmt: skip
     late = _execute(50, 4, "20/2") + _failure(51, 2, "20/2")

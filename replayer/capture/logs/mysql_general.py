@@ -120,6 +120,10 @@ class _Log:
         if self._is_inside():
             self._add(line)
             return
+        if self._open.since:
+            self._divide()
+            self.take(line)
+            return
         self.finish()
         if precise or coarse:
             try:
@@ -140,8 +144,9 @@ class _Log:
 
     def break_off(self) -> None:
         """Count the last entry as lost: the hole (a lost part of the log) may have cut it off."""
+        while self._open.since:
+            self._divide()
         if self._head is not None:
-            self._open.give_back(self._text)
             self._lose(self._head[2], holes.LOST)
             self._head = None
 
@@ -152,7 +157,7 @@ class _Log:
 
     def finish(self) -> None:
         """Complete the entry of the last lines, and pass its command to the assembly of actions."""
-        if self._open.since:
+        while self._open.since:
             self._divide()
         if self._head is None:
             return

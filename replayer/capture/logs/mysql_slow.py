@@ -140,6 +140,14 @@ class _Log:
 
     def take(self, line: str) -> None:
         """Process the next line of the log: of an entry's head (with #), or of its statement."""
+        if self._text and (line.startswith(_BEGINS) or STARTED.fullmatch(line)):
+            if self._open.goes_on(self._text):
+                self._statement(line)
+                return
+            if self._open.since:
+                self._divide()
+                self.take(line)
+                return
         if line.startswith("# "):
             if both := _TIME_AND_USER.fullmatch(line):
                 self.take(both[1])
@@ -147,7 +155,7 @@ class _Log:
                 return
             if self._headed(line):
                 return
-        elif STARTED.fullmatch(line) and not (self._text and self._open.goes_on(self._text)):
+        elif STARTED.fullmatch(line):
             self._begun(line)
             return
         if self._text is None and not self._facts:
@@ -158,7 +166,7 @@ class _Log:
 
     def finish(self) -> None:
         """Complete the entry of the last lines, and add its statement to the clients' actions."""
-        if self._open.since:
+        while self._open.since:
             self._divide()
         text, facts, stamp_ns = self._text, self._facts, self._stamp_ns
         self._text, self._facts, self._stamp_ns, self._size = None, {}, 0, 0
@@ -213,10 +221,11 @@ class _Log:
 
     def break_off(self) -> None:
         """Count the last entry as lost, unless it is complete: a hole (a lost part) follows."""
+        while self._open.since:
+            self._divide()
         if self._text and self._text[-1].endswith(";"):
             self.finish()
         elif self._facts:
-            self._open.give_back(self._text or [])
             self._reading.skip(holes.LOST)
         self._text, self._facts, self._stamp_ns, self._size = None, {}, 0, 0
         self._resumed = self._exact or self._resumed
@@ -224,8 +233,6 @@ class _Log:
 
     def _headed(self, line: str) -> bool:
         """Process a line with # if it is of an entry's head; return False if of a statement."""
-        if self._text and line.startswith(_BEGINS) and self._open.goes_on(self._text):
-            return False
         if match := _TIME.fullmatch(line):
             self.finish()
             try:
