@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Group
+from rich.console import Console, Group
 
 from replayer.analysis.advice import warnings
 from replayer.analysis.differences.samples import Side
@@ -768,6 +768,24 @@ def test_a_spark_line_starts_at_nothing(
 ) -> None:
     """The lowest block is 0, the highest the largest value; a gap is a blank; means if crowded."""
     assert tables.spark(values, room) == expected
+
+
+@pytest.mark.parametrize(
+    ("headings", "row"),
+    [
+        (["a"], ["word " * 9]),
+        (["a", "b"], ["word " * 9, ""]),
+        (["a", "b", "c"], ["w" * 7, "x", ""]),
+    ],
+)
+def test_a_table_of_words_shows_rows_with_few_cells(headings: list[str], row: list[str]) -> None:
+    """On a narrow terminal, with one column or with nothing in the last one."""
+    screen = Console(file=io.StringIO(), width=8, force_terminal=True)
+    with screen.capture() as shown:
+        screen.print(tables.WordTable(headings, [row], ["bold"]))
+
+    assert all(word in shown.get() for cell in row for word in cell.split())
+    assert ("\x1b[1m" in shown.get()) == bool(row[-1])
 
 
 def test_a_sheet_too_wide_is_continued_below() -> None:

@@ -191,7 +191,8 @@ class WordTable:
             first, *others = zip(self.headings, row, strict=True)
             yield Text(first[1], overflow="fold")
             texts = [(heading, Text(text, overflow="fold")) for heading, text in others if text]
-            texts[-1][1].stylize(style)
+            if others and others[-1][1]:
+                texts[-1][1].stylize(style)
             yield Padding(pairs(texts), (0, 0, 0, INDENT), expand=False)
 
     def _has_room(self, room: int) -> bool:
@@ -204,7 +205,7 @@ class WordTable:
         words = [max(map(cell_len, " ".join(texts).split()), default=0) for texts in columns]
         over = sum(widths) + _GAP * len(widths) - room
         while over > 0:  # as rich does: the widest column gives way
-            widest = max(range(len(widths) - 1), key=widths.__getitem__)
+            widest = max(range(max(1, len(widths) - 1)), key=widths.__getitem__)
             widths[widest] -= 1
             over -= 1
             if widths[widest] < min(words[widest], _LONGEST_WORD):
