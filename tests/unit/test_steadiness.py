@@ -1,6 +1,7 @@
 """What is steady and what drifts: promised shares of right and wrong, over seeded draws."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -275,6 +276,43 @@ def test_every_order_of_drawn_pairs_protects_and_long_blocks_do_not() -> None:
     assert max(steadiness.block_noise(*places_of(one)) for one in (*drawn, "AABB" * 3)) <= 1
     assert min(steadiness.block_noise(*places_of(one)) for one in blocks) > 1.2
     assert steadiness.block_noise(np.ones(4), np.ones(4)) == 0
+
+
+def dense_noise(base: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Return block_noise() by its definition, from a matrix of all pairs."""
+    at, sizes = np.concatenate((base, other)), (base.size, other.size)
+    weights = np.repeat([-1 / sizes[0], 1 / sizes[1]], sizes)
+    most = 0.0
+    for alike in (0.5, 0.8):
+        like = alike ** np.abs(at[:, None] - at)
+        parts = like[: sizes[0], : sizes[0]], like[sizes[0] :, sizes[0] :]
+        within = sum(float(len(one) - one.sum() / len(one)) for one in parts)
+        between = float(weights @ like @ weights) * (at.size - 2)
+        most = max(most, between / (within * (1 / sizes[0] + 1 / sizes[1])))
+    return most
+
+
+def test_the_noise_of_blocks_is_that_of_all_pairs() -> None:
+    """Places in any order, some of them equal."""
+    random = np.random.default_rng(5)
+    for count in (3, 8, 40):
+        places = random.integers(0, count, 2 * count).astype(np.float64)
+        sides = places[: count // 2], places[count // 2 :]
+        assert steadiness.block_noise(*sides) == pytest.approx(dense_noise(*sides))
+        later = np.mean([(b > a) + (b == a) / 2 for a in sides[0] for b in sides[1]])
+        assert steadiness.interleaved(*sides) == pytest.approx(later)
+
+
+def test_the_order_of_many_units_needs_no_memory_for_all_pairs() -> None:
+    """4,000 units: a matrix of all pairs of the two sides alone would have 4 MB."""
+    places = places_of("ABBA" * 1000)
+    tracemalloc.start()
+    try:
+        assert steadiness.block_noise(*places) <= 1
+        assert steadiness.interleaved(*places) == 0.5
+        assert tracemalloc.get_traced_memory()[1] < 2e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_bent_drift_is_no_step_and_a_step_is_one() -> None:
