@@ -1,13 +1,14 @@
 """Results that do not count in a comparison: not what was asked, or disturbed on one side only."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricVerdict
 from replayer.analysis.differences.comparison import compare as compare_sides
+from replayer.analysis.differences.doubts import count_results
 from replayer.analysis.differences.samples import Side
-from replayer.model import Advice, Cold, Foreign, ReadOrigin, Run, Temperature
+from replayer.model import Advice, Cold, Foreign, ReadOrigin, Run, StepResult, Temperature
 from tests.fixture_types import RunOf
 from tests.made import altered, ledger, screen_of
 
@@ -146,3 +147,116 @@ def test_a_warning_of_one_side_is_a_remark_and_that_of_both_is_none(
 
     assert claims(compared)
     assert compared.warnings == ("0 of 4 runs of A, 4 of 4 of B: the CPU quota held back replayer",)
+
+
+UNKNOWN = [
+    reached(Temperature.UNKNOWN),
+    reached(Temperature.HOT),
+    lambda run: with_step(run, ledger=ledger(ReadOrigin.UNKNOWN)),
+]
+
+
+@pytest.mark.parametrize("change", UNKNOWN)
+def test_what_all_results_of_both_sides_reached_is_judged_with_a_remark(
+    compare: Callable[..., Comparison], change: Change
+) -> None:
+    """As on a server whose files replayer cannot see: nothing is known of any run."""
+    compared = compare(A=[change] * 4, B=[change] * 4)
+
+    assert claims(compared)
+    assert not compared.unjudged
+    assert any("in all runs of both sides" in words for words in compared.warnings)
+
+
+def test_one_disturbed_repeat_of_a_run_is_left_out_and_the_others_count(run_of: RunOf) -> None:
+    """10 repeats a side in one run each: 9 against 10, though the file warns of the step."""
+    base, other = (run_of([level + n / 10 for n in range(10)]) for level in (100.0, 200.0))
+    advice = Advice(name="foreign_processes", found="sessions: others", steps=("sessions",))
+    steps = (
+        altered(step, foreign=Foreign(cpu_share=0.2 if step.repeat == 3 else 0.0))
+        for step in base.steps
+    )
+    base = altered(base, steps=tuple(steps), advice=(advice,))
+    compared = compare_sides(Side("A", (base,)), Side("B", (other,)))
+
+    assert not compared.unjudged
+    assert [len(compared.rows[0].base_values), len(compared.rows[0].other_values)] == [9, 10]
+    assert any("in 1 of 10 repeats of A, which do not" in words for words in compared.warnings)
+
+
+@pytest.mark.parametrize(
+    ("base", "other"),
+    [([0.049] * 6, [0.051] * 6), ([0.06] * 4 + [0.04] * 2, [0.06] + [0.04] * 5)],
+)
+def test_loads_that_are_nearly_alike_are_even_whatever_the_limit_of_the_warning(
+    compare: Callable[..., Comparison], base: Sequence[float], other: Sequence[float]
+) -> None:
+    """Some are below 5 %, some above: no result is left out."""
+    compared = compare(pairs=6, A=[busy(one) for one in base], B=[busy(one) for one in other])
+
+    assert claims(compared)
+    assert len(compared.rows[0].base_values) == len(compared.rows[0].other_values) == 6
+
+
+def test_a_warning_without_a_name_is_that_of_its_sentence(
+    compare: Callable[..., Comparison],
+) -> None:
+    """A is of an earlier version: both sides have the warning, so it explains nothing."""
+    named = Advice(name="large_read_ahead", found="read_ahead_kb is 8192")
+    unnamed = Advice(found="read_ahead_kb is 4096")
+    compared = compare(
+        A=[lambda run: altered(run, advice=(unnamed,))] * 4,
+        B=[lambda run: altered(run, advice=(named,))] * 4,
+    )
+
+    assert not [words for words in compared.warnings if "read_ahead" in words]
+
+
+def two_steps(run: Run, shares: tuple[float, float]) -> Run:
+    """Return a run with a second step, walk, and the shares of other programs in both steps."""
+    steps = tuple(
+        altered(run.steps[0], name=name, foreign=Foreign(cpu_share=share))
+        for name, share in zip(("sessions", "walk"), shares, strict=True)
+    )
+    advice = Advice(
+        name="foreign_processes",
+        found="other programs",
+        steps=tuple(step.name for step in steps if (step.foreign or Foreign()).cpu_share),
+    )
+    return altered(run, steps=steps, advice=(advice,))
+
+
+def test_an_even_disturbance_of_a_step_is_reported_next_to_an_uneven_one_of_another(
+    compare: Callable[..., Comparison],
+) -> None:
+    """Both sides disturbed in sessions, B alone in walk: both are reported."""
+    compared = compare(
+        A=[lambda run: two_steps(run, (0.3, 0.0))] * 4,
+        B=[lambda run: two_steps(run, (0.3, 0.3))] * 4,
+    )
+
+    assert compared.unjudged.keys() == {"walk"}
+    assert "4 of 4 runs of A, 4 of 4 of B: other programs" in compared.warnings
+
+
+class CountedSteps(tuple[StepResult, ...]):
+    """Steps that count how often they are gone through."""
+
+    __slots__ = ()
+    passes: list[int] = []  # noqa: RUF012 - one list for all
+
+    def __iter__(self) -> Iterator[StepResult]:
+        """Return an iterator of the steps."""
+        self.passes.append(len(self))
+        return super().__iter__()
+
+
+def test_the_time_to_count_results_does_not_grow_with_steps_times_steps(run_of: RunOf) -> None:
+    """The steps of a run are gone through once or twice, not once for each of 20 steps."""
+    run = run_of([1.0])
+    steps = [altered(run.steps[0], name=f"s{n}", foreign=Foreign(cpu_share=0.3)) for n in range(20)]
+    run = altered(run, steps=CountedSteps(steps))
+    CountedSteps.passes.clear()
+    count_results(Side("A", (run,)), Side("B", (run,)))
+
+    assert len(CountedSteps.passes) <= 4

@@ -1,15 +1,16 @@
 """Doubts about the results of a comparison: which do not count, and which steps are not judged.
 
 A single run is not believed where a step did not read what was asked of it, such as a cold read
-that was hot.  A comparison does not count such results either.  Nor does it count results that
-other programs disturbed, if they disturbed one side more than the other: then they may be all that
-the sides differ by.  A disturbance of both sides alike is only reported.  If no result of a side
-would be left, all of its results are shown, and the step is not judged.
+that was hot.  A comparison does not count such results either, unless all results of both sides
+reached the same.  Nor does it count results that other programs disturbed, if they disturbed one
+side more than the other: then they may be all that the sides differ by.  A disturbance of both
+sides alike is only reported.  If no result of a side would be left, all of its results are shown,
+and the step is not judged.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from replayer.analysis.advice import as_asked, warnings
@@ -20,12 +21,16 @@ from replayer.model import Advice, Run, Status, StepResult
 _DISTURBING = {warning.__name__: warning for warning in warnings.DISTURBING}
 _NOT_AS_ASKED = "as_asked"
 _FACTOR = 2.0
-"""Other programs disturbed both sides alike if the shares of disturbed runs differ by this at most.
+"""Other programs disturbed both sides alike if the sides' mean levels differ by this at most.
 
 And no rank test shows that they disturbed the runs of one side more strongly."""
+_TOO_LITTLE = 0.02
+"""Means that differ by this at most are alike in any case: it is 2 percent of the processors."""
 _REPORTED = frozenset({"coldness", "verdict", "unsteady", "warming_up", "moved", "repeats"})
 """Warnings about a run that a comparison judges by itself, and reports in its own words."""
 _NUMBER = re.compile(r"\d[\d.,]*")
+_Results = Sequence[tuple[Run, StepResult]]
+"""The finished results of one step on one side, each with its run."""
 
 
 @dataclass(frozen=True)
@@ -40,117 +45,169 @@ class CountedResults:
     """Sentences on results that do not count, and on warnings about the runs."""
 
 
+@dataclass
+class _Found:
+    """The consequences of the doubts about the results of all steps."""
+
+    unjudged: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    uneven: dict[str, set[str]] = field(default_factory=dict)
+    """Doubt -> the steps where it makes a difference between the sides."""
+    left_out: set[int] = field(default_factory=set)
+    """The id() of each result that does not count."""
+
+
 def count_results(base: Side, other: Side, by: str = "") -> CountedResults:
     """Return both sides with the results that count, the steps that are not judged, and remarks.
 
     `by` is the fact by which the groups were formed.  If that is what a step reached, such as
     walk.cold, the comparison is about it, and no result is left out for it.
     """
-    unjudged: dict[str, str] = {}
-    left_out: list[str] = []
-    uneven: set[str] = set()
-    results = (result for side in (base, other) for result in _results(side))
-    for name in dict.fromkeys(step.name for _, step in results):
+    found = _Found()
+    steps = _by_step(base), _by_step(other)
+    for name in steps[0]:
+        if name not in steps[1]:
+            continue
+        sides: list[tuple[str, _Results]]
+        sides = [(base.name, steps[0][name]), (other.name, steps[1][name])]
         for doubt in (_NOT_AS_ASKED, *_DISTURBING):
-            is_asked_about = doubt == _NOT_AS_ASKED and by in {f"{name}.cold", f"{name}.verdict"}
-            if is_asked_about or _is_even(base, other, name, doubt):
-                continue
-            uneven.add(doubt)
-            base, other = (
-                _without(side, name, doubt, unjudged, left_out) for side in (base, other)
-            )
-    remarks = (*(f"{name}: {why}" for name, why in unjudged.items()), *left_out)
-    return CountedResults(base, other, unjudged, (*remarks, *_warned(base, other, uneven)))
+            if doubt != _NOT_AS_ASKED or by not in {f"{name}.cold", f"{name}.verdict"}:
+                _examine(name, doubt, sides, found)
+    remarks = (*(f"{name}: {why}" for name, why in found.unjudged.items()), *found.remarks)
+    base, other = (_without(side, found.left_out) for side in (base, other))
+    warned = _warned(base, other, found.uneven)
+    return CountedResults(base, other, found.unjudged, (*remarks, *warned))
 
 
-def _results(side: Side, name: str = "") -> list[tuple[Run, StepResult]]:
-    """Return the finished results of a side with their runs; with `name`, those of this step."""
-    return [
-        (run, step)
-        for run in side.runs
-        for step in run.steps
-        if step.status is Status.DONE and name in {"", step.name}
+def _by_step(side: Side) -> dict[str, list[tuple[Run, StepResult]]]:
+    """Return name of a step -> the finished results of a side, with their runs."""
+    steps: dict[str, list[tuple[Run, StepResult]]] = {}
+    for run in side.runs:
+        for step in run.steps:
+            if step.status is Status.DONE:
+                steps.setdefault(step.name, []).append((run, step))
+    return steps
+
+
+def _examine(name: str, doubt: str, sides: list[tuple[str, _Results]], found: _Found) -> None:
+    """Add to `found` what a doubt about the results of a step leads to.
+
+    `sides` has the name of each side and its results of the step; those that do not count are
+    removed.
+    """
+    reasons = [
+        {id(step): why for run, step in results if (why := _doubted(run, step, doubt))}
+        for _, results in sides
     ]
+    if not any(reasons):
+        return
+    if doubt == _NOT_AS_ASKED:
+        if len({_state(step) for _, results in sides for _, step in results}) == 1:
+            why = next(iter(reasons[0].values()))
+            found.remarks.append(f"{name}: {why}, in all runs of both sides")
+            return
+    elif _is_even(*(_levels(results, doubt) for _, results in sides)):
+        return
+    found.uneven.setdefault(doubt, set()).add(name)
+    for at, ((side, results), own) in enumerate(zip(tuple(sides), reasons, strict=True)):
+        if not own:
+            continue
+        why = f"{next(iter(own.values()))}, in {_share(results, own)} of {side}"
+        if len(own) == len(results):
+            found.unjudged[name] = "; ".join(filter(None, (found.unjudged.get(name), why)))
+            continue
+        found.remarks.append(f"{name}: {why}, which do not count")
+        found.left_out.update(own)
+        sides[at] = side, [(run, step) for run, step in results if id(step) not in own]
 
 
 def _doubted(run: Run, step: StepResult, doubt: str) -> str:
     """Return why a result is in doubt, as text; "" if it is not.
 
-    `doubt` is _NOT_AS_ASKED, or the name of a warning about other programs.
+    `doubt` is _NOT_AS_ASKED, or the name of a warning about other programs.  Such a warning in the
+    result file is about all repeats of a step; where the repeat's own share is known, that decides.
     """
     if doubt == _NOT_AS_ASKED:
         return as_asked.other_than_asked(step)
     stored = next((one for one in run.advice if one.name == doubt), None)
-    advice = stored or _DISTURBING[doubt](run)
-    if advice is None or (advice.steps and step.name not in advice.steps):
+    if stored is None or _cpu_share(step, doubt) is not None:
+        stored = _DISTURBING[doubt](run.model_copy(update={"steps": (step,)}))
+    if stored is None or (stored.steps and step.name not in stored.steps):
         return ""
-    return advice.found.removeprefix(f"{', '.join(advice.steps)}: ")
+    return stored.found.removeprefix(f"{', '.join(stored.steps)}: ")
 
 
-def _is_even(base: Side, other: Side, name: str, doubt: str) -> bool:
-    """Return whether a doubt about the results of a step makes no difference between the sides.
-
-    What was not as asked makes a difference even if it was so on both sides: between cold and hot
-    is much that can differ.
-    """
-    levels = [_levels(side, name, doubt) for side in (base, other)]
-    if doubt == _NOT_AS_ASKED or not all(levels):
-        return not any(map(any, levels))
-    shares = sorted(fmean(map(bool, side)) for side in levels)
-    if shares[1] > _FACTOR * shares[0]:
-        return False
-    return statistics.rank_test(*levels) > statistics.ALPHA
+def _cpu_share(step: StepResult, doubt: str) -> float | None:
+    """Return the share of the processors that other programs used, if that is the doubt."""
+    return step.foreign.cpu_share if doubt == "foreign_processes" and step.foreign else None
 
 
-def _levels(side: Side, name: str, doubt: str) -> list[float]:
-    """Return for each run how strong a doubt about its results of a step is: 0 if there is none.
+def _state(step: StepResult) -> tuple[object, ...]:
+    """Return what a step was to read and what it read, which is comparable between results."""
+    cold, ledger = step.cold, step.ledger
+    return (
+        *((cold.asked, cold.got) if cold else ()),
+        *((ledger.asked, ledger.verdict) if ledger else ()),
+    )
 
-    It is the share of the processors that other programs used, if that is the doubt, else 1.
+
+def _is_even(base: Sequence[float], other: Sequence[float]) -> bool:
+    """Return whether other programs disturbed the runs of both sides alike, by their levels."""
+    low, high = sorted(map(fmean, (base, other)))
+    if high - low <= _TOO_LITTLE:
+        return True
+    return high <= _FACTOR * low and statistics.rank_test(base, other) > statistics.ALPHA
+
+
+def _levels(results: _Results, doubt: str) -> list[float]:
+    """Return for each run how strongly other programs disturbed its results of a step.
+
+    It is the share of the processors that they used, also below the limit of the warning, if that
+    is the doubt and known; else 1 if the results are in doubt, and 0 if they are not.
     """
     levels: dict[str, float] = {}
-    for run, step in _results(side, name):
-        share = step.foreign.cpu_share if doubt == "foreign_processes" and step.foreign else None
-        level = (1.0 if share is None else share) if _doubted(run, step, doubt) else 0.0
+    for run, step in results:
+        share = _cpu_share(step, doubt)
+        level = float(bool(_doubted(run, step, doubt))) if share is None else share
         levels[run.id] = max(level, levels.get(run.id, 0.0))
     return list(levels.values())
 
 
-def _without(
-    side: Side, name: str, doubt: str, unjudged: dict[str, str], left_out: list[str]
-) -> Side:
-    """Return a side without the results of a step that are in doubt; all of it if none is left.
+def _share(results: _Results, doubted: Mapping[int, str]) -> str:
+    """Return how many of the results are `doubted` (by id), in runs; in repeats if runs have both.
 
-    The reason is added to `unjudged` if none is left, else to `left_out`.
+    For example: `2 of 6 runs`.
     """
-    results = _results(side, name)
-    reasons = {id(step): why for run, step in results if (why := _doubted(run, step, doubt))}
-    if not reasons:
+    runs = {run.id for run, step in results if id(step) in doubted}
+    if runs & {run.id for run, step in results if id(step) not in doubted}:
+        return f"{len(doubted)} of {len(results)} repeats"
+    return f"{len(runs)} of {len({run.id for run, _ in results})} runs"
+
+
+def _without(side: Side, left_out: set[int]) -> Side:
+    """Return a side without the results that do not count, which are known by their id()."""
+    if not left_out:
         return side
-    runs = {run.id for run, step in results if id(step) in reasons}
-    share = f"{len(runs)} of {len({run.id for run, _ in results})} runs of {side.name}"
-    why = f"{next(iter(reasons.values()))}, in {share}"
-    if len(reasons) == len(results):
-        unjudged[name] = "; ".join(filter(None, (unjudged.get(name), why)))
-        return side
-    left_out.append(f"{name}: {why}, which do not count")
     kept = (
-        run.model_copy(update={"steps": tuple(s for s in run.steps if id(s) not in reasons)})
+        run.model_copy(update={"steps": tuple(s for s in run.steps if id(s) not in left_out)})
         for run in side.runs
     )
     return Side(side.name, tuple(kept))
 
 
-def _warned(base: Side, other: Side, uneven: Iterable[str]) -> Iterator[str]:
+def _warned(base: Side, other: Side, uneven: Mapping[str, set[str]]) -> Iterator[str]:
     """Yield the warnings about the runs of both sides, with the number of runs that have each.
 
     Those in equal shares of the runs are left out, as they explain no difference, unless other
-    programs disturbed the runs.  Those in `uneven` were reported before.
+    programs disturbed the runs.  So are those whose steps are all in `uneven`, which has the name
+    of a warning -> the steps about which it was reported before.
     """
-    sides = [_by_warning(side) for side in (base, other)]
+    sides = _by_warning(base, other)
     for key in dict.fromkeys(key for side in sides for key in side):
         counts = [len(side.get(key, ())) for side in sides]
         alike = counts[0] * len(other.runs) == counts[1] * len(base.runs)
-        if key in uneven or (alike and key not in _DISTURBING):
+        steps = {step for side in sides for one in side.get(key, ()) for step in one.steps}
+        if (key in uneven and steps <= uneven[key]) or (alike and key not in _DISTURBING):
             continue
         first, second = (
             f"{count} of {len(side.runs)}"
@@ -160,15 +217,31 @@ def _warned(base: Side, other: Side, uneven: Iterable[str]) -> Iterator[str]:
         yield f"{first} runs of {base.name}, {second} of {other.name}: {advice.found}"
 
 
-def _by_warning(side: Side) -> dict[str, list[Advice]]:
-    """Return name of a warning -> the warnings of this kind that runs of a side have.
+def _by_warning(*sides: Side) -> list[dict[str, list[Advice]]]:
+    """Return for each side: name of a warning -> the warnings of this kind that its runs have.
 
-    Results of earlier versions have no names: their sentences, without numbers, are the names.
+    Results of earlier versions have no names.  There the name is that of a warning with the same
+    sentence, without its numbers, else that sentence.
     """
-    found: dict[str, list[Advice]] = {}
-    for run in side.runs:
-        kinds = {one.name or _NUMBER.sub("", one.found): one for one in run.advice}
-        for name, one in kinds.items():
-            if name not in _REPORTED:
-                found.setdefault(name, []).append(one)
-    return found
+    names = {
+        _NUMBER.sub("", one.found): one.name
+        for side in sides
+        for run in side.runs
+        for one in run.advice
+        if one.name
+    }
+    all_found: list[dict[str, list[Advice]]] = []
+    for side in sides:
+        found: dict[str, list[Advice]] = {}
+        for run in side.runs:
+            for name, one in {_named(one, names): one for one in run.advice}.items():
+                if name not in _REPORTED:
+                    found.setdefault(name, []).append(one)
+        all_found.append(found)
+    return all_found
+
+
+def _named(advice: Advice, names: Mapping[str, str]) -> str:
+    """Return the name of a warning; `names` is a sentence without its numbers -> its name."""
+    sentence = _NUMBER.sub("", advice.found)
+    return advice.name or names.get(sentence, sentence)
