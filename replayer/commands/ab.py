@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from replayer import factors, journal
 from replayer.analysis.differences.comparison import MetricVerdict
+from replayer.analysis.differences.finding import refuse_unjudged
 from replayer.cli import run_options
 from replayer.conditions import switch_back
 from replayer.errors import Impossible, Worse
@@ -422,7 +423,8 @@ def _fail_if_worse(trial: Trial, compared: Comparison | None, least: float | Non
     """Raise Worse if B is worse than A in a leading metric, by at least the share `least`.
 
     Leading metrics are the main metrics of a step, by which runs are judged. With `least` 0 the
-    trial's threshold (--within) is used; with None nothing is checked.
+    trial's threshold (--within) is used; with None nothing is checked. Raise Impossible if nothing
+    is worse and a step is not judged.
     """
     if least is None or compared is None:
         return
@@ -441,3 +443,4 @@ def _fail_if_worse(trial: Trial, compared: Comparison | None, least: float | Non
             f"{compared.other.name} is worse than {compared.base.name} in these runs{where}: "
             f"{', '.join(worse)}"
         )
+    refuse_unjudged(compared)

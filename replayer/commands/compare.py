@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from replayer.analysis.differences import boot_plan, replays
 from replayer.analysis.differences.comparison import MetricVerdict, compare
+from replayer.analysis.differences.finding import refuse_unjudged
 from replayer.analysis.differences.metric_names import MOST_TIMES, name_ratio
 from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.selection import no_column, pair
@@ -106,7 +107,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the comparison on stdout, and notes about skipped runs on stderr; return 0.
 
-    Raises Worse if a metric is worse by at least --fail-if-worse.
+    Raises Worse if a metric is worse by at least --fail-if-worse.  Raises Impossible if none is and
+    a step is not judged, or if the runs are not boots that took turns.
     """
     if not 0 < args.threshold < 100:
         raise Impossible(f"--threshold {args.threshold:g}: give a percentage above 0, such as 2")
@@ -216,3 +218,4 @@ def _fail_if_worse(compared: Comparison, percent: float | None) -> None:
     ]
     if worse:
         raise Worse(f"{compared.other.name} is worse than {compared.base.name}: {', '.join(worse)}")
+    refuse_unjudged(compared)

@@ -18,7 +18,7 @@ from replayer.analysis.differences import boot_plan
 from replayer.cli.command_parser import every, parser
 from replayer.errors import Impossible
 from replayer.machine.host import Host
-from replayer.model import Run, Status
+from replayer.model import Cold, Run, Status, Temperature
 from replayer.results import store
 from tests.command import Replayer
 from tests.fixture_types import RunOf
@@ -150,6 +150,25 @@ def test_a_ratio_that_is_cut_is_printed_as_more_than_a_thousand(
     assert "p99 over 1,000 (over 1,000 to over 1,000)" in out
     assert not re.search(r"1,?000,?000|999999", out + err)
     assert "1000000.000" not in drawn_in(page.read_text())
+
+
+def test_a_gate_that_cannot_be_judged_does_not_pass(
+    replayer: Replayer, run_of: RunOf, tmp_path: Path
+) -> None:
+    """Asked cold, B hot in all boots: status 2 with the reason, and not 0."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    for number, label in enumerate("ABBAABBA"):
+        got = Temperature.COLD if label == "A" else Temperature.HOT
+        cold = Cold(asked=Temperature.COLD, got=got, method="", proof="")
+        run = run_of([1000.0 + number], label=label, boot=f"b{number}")
+        steps = tuple(altered(step, cold=cold) for step in run.steps)
+        store.save(folder / f"{run.id}.json", altered(run, steps=steps))
+
+    _, err = replayer("compare", "A", "B", "--fail-if-worse", "2", status=2)
+
+    assert "--fail-if-worse needs results that count" in err
+    assert "asked cold, got hot, in 4 of 4 runs of B" in err
 
 
 def test_boots_one_after_the_other_fail_no_gate(

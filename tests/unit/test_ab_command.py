@@ -8,7 +8,7 @@ import pytest
 
 from replayer.analysis.differences.metric_verdicts import MetricRow, MetricVerdict
 from replayer.commands import ab
-from replayer.errors import Worse
+from replayer.errors import Impossible, Worse
 from replayer.model import Better
 from replayer.run.plan import run_words
 
@@ -21,7 +21,7 @@ def compared(base: float, other: float, ratio: float | None) -> Any:
         p_holm=0.001, verdict=MetricVerdict.WORSE, leading=True,
     )  # fmt: skip
     names = {name: SimpleNamespace(name=name) for name in ("base", "other")}
-    return SimpleNamespace(rows=(row,), threshold=0.02, **names)
+    return SimpleNamespace(rows=(row,), threshold=0.02, unjudged={}, **names)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,15 @@ def test_a_metric_without_a_ratio_is_worse_too(
         return
     with pytest.raises(Worse, match=r"load\.errors"):
         ab._fail_if_worse(trial, compared(*values), least)
+
+
+def test_a_step_that_is_not_judged_does_not_pass() -> None:
+    """Nothing is worse by 20 percent, but the step was disturbed."""
+    one = compared(100.0, 110.0, 1.1)
+    one.unjudged = {"load": "other programs used up to 60%"}
+
+    with pytest.raises(Impossible, match="load is not judged"):
+        ab._fail_if_worse(SimpleNamespace(between_boots=True), one, 0.2)  # type: ignore[arg-type]
 
 
 def test_a_plan_of_boots_is_the_same_from_every_folder(

@@ -24,6 +24,7 @@ from replayer.analysis.differences.metric_verdicts import (
 )
 from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.statistics import units_to_show
+from replayer.errors import Impossible
 from replayer.units import three
 
 _MOST_LEADING = 2
@@ -91,6 +92,15 @@ def suspects(comparison: Comparison) -> tuple[Difference, ...]:
     known = tuple({one.key: one for one in explained}.values())
     # A fact that has the same value in runs of both sides explains less than one that parts them.
     return tuple(one for one in known if not set(one.base) & set(one.other)) or known
+
+
+def refuse_unjudged(comparison: Comparison) -> None:
+    """Raise Impossible if a step is not judged, so that --fail-if-worse does not pass over it."""
+    if reason := _unjudged(comparison):
+        raise Impossible(
+            f"--fail-if-worse needs results that count{reason}: measure again, or choose metrics "
+            f"of other steps"
+        )
 
 
 def show_values(values: Sequence[str]) -> str:
