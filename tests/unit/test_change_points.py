@@ -26,6 +26,29 @@ def series(size: int, *steps: tuple[int, float], seed: int = 1) -> Floats:
     return values
 
 
+def metric(values: Floats, boots: list[str]) -> MetricHistory:
+    """Return the history of a metric, of which less is better, before it is searched."""
+    points = [
+        HistoryPoint(run=str(at), when=at, value=value, fact="", boot=boot)
+        for at, (value, boot) in enumerate(zip(values.tolist(), boots, strict=True))
+    ]
+    return MetricHistory(
+        name="m",
+        unit="",
+        better=Better.LESS,
+        workload="w",
+        work="",
+        engine="",
+        machine="",
+        points=tuple(points),
+    )
+
+
+def searched(values: Floats, boots: list[str]) -> MetricHistory:
+    """Return the history of a metric with its changes, as `replayer history` prints it."""
+    return metric_history._with_changes(metric(values, boots), lambda _: None, "", 0.02, 1)
+
+
 @pytest.mark.parametrize("size", [20, 100])
 def test_a_series_without_a_change_is_rarely_divided(size: int) -> None:
     """Of 200 series at most 2 percent are, where 1 percent is promised."""
@@ -170,20 +193,7 @@ def test_the_interval_of_a_change_counts_boots_where_boots_differ() -> None:
     for _ in range(60):
         values, of = history.booted(16, 10, 0.003, random)
         values[80:] *= 1.1
-        points = [
-            HistoryPoint(run=str(at), when=at, value=value, fact="", boot=boot)
-            for at, (value, boot) in enumerate(zip(values.tolist(), of, strict=True))
-        ]
-        one = MetricHistory(
-            name="m",
-            unit="",
-            better=Better.LESS,
-            workload="w",
-            work="",
-            engine="",
-            machine="",
-            points=tuple(points),
-        )
+        one = metric(values, of)
         starts = boot_units.starts(values, of)
         change = metric_history._change(one, (0, 80, 160), starts, lambda _: None, "")
         assert change.low is not None
@@ -213,3 +223,33 @@ def test_a_change_of_few_boots_on_a_side_is_a_doubt(
 
     assert change.may_be_boots is doubtful
     assert ("another boot alone may do this" in report._caution(change)) is doubtful
+
+
+def long_boot(alike: float, by: float, random: np.random.Generator) -> tuple[Floats, list[str]]:
+    """Return ten boots of three runs, and one of 100 runs with a change from its 51st on."""
+    values, of = history.booted(10, 3, 0.003, random)
+    runs = 1000 * np.exp(random.normal(0, 0.02) + 0.003 * history.plain(100, alike, random))
+    runs[50:] *= 1 + by
+    return np.append(values, runs), [*of, *["long"] * 100]
+
+
+def test_a_change_inside_of_a_long_boot_is_found_at_its_run() -> None:
+    """Another boot cannot be its cause; its size is that between the runs of this boot."""
+    values, of = long_boot(0.0, 0.3, np.random.default_rng(4))
+
+    (change,) = searched(values, of).changes
+
+    assert (change.at, change.in_boot, change.may_be_boots) == (80, True, False)
+    assert change.low is not None
+    assert change.high is not None
+    assert 0.29 < change.low < change.high < 0.31
+    assert report._caution(change) == ""
+
+
+def test_a_long_boot_whose_runs_resemble_each_other_has_no_change() -> None:
+    """Of 60 series at most 3 are divided, with and without other boots."""
+    random = np.random.default_rng(5)
+    drawn = [long_boot(0.8, 0.0, random) for _ in range(60)]
+
+    assert sum(bool(change_points.find(values, of)) for values, of in drawn) <= 3
+    assert sum(bool(change_points.find(values[30:], of[30:])) for values, of in drawn) <= 3

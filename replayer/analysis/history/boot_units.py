@@ -43,6 +43,15 @@ def medians(values: Floats, firsts: Sequence[int]) -> Floats:
     return np.array([np.median(part) for part in np.split(values, firsts[1:])], np.float64)
 
 
+def within(starts: Sequence[int], begin: int, end: int) -> list[int]:
+    """Return the first run of each unit in a part of a series, as indices in that part.
+
+    `starts` has those of the whole series.  If the part begins inside of a unit, the rest of this
+    unit is the first one.
+    """
+    return [0, *(at - begin for at in starts if begin < at < end)]
+
+
 def _firsts(boots: Sequence[str]) -> list[int]:
     """Return the index of the first run of each boot; a run of an unknown boot is alone."""
     groups = groupby(range(len(boots)), key=lambda at: boots[at] or at)

@@ -17,11 +17,15 @@ Permutations assume that runs are independent, but the runs of one boot or one w
 other.  A division therefore counts only if a change explains the series much better than this
 resemblance alone (`level_changes`, with the likelihood ratio test of Robbins, Gallagher, Lund and
 Aue, 2011).  Where boots differ, this is not enough: the boots are the values (`boot_units`).
+Another boot cannot cause a change between two runs of one boot, so long boots are searched run by
+run, too.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count as numbers
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -42,9 +46,17 @@ class _Division(Protocol):
 
 
 ALPHA = 0.01
-"""The allowed chance that a series without any change is divided, over all series together."""
+"""The allowed chance that a series without any change is divided, over all series together.
+
+The searches inside of boots, all together, add less than that.
+"""
 SHORTEST = 3
 """The fewest values of a part: one or two extreme runs may be extreme by chance."""
+_INSIDE = 4
+"""The allowed chance of the search over all boots / that of all searches inside of boots, at least.
+
+At 4, of series whose runs have an autocorrelation of 0.8, at most 3 percent are divided.
+"""
 _SEED = 2014
 _GRID = 32
 """The number of steps of the grid on which distribution functions are compared."""
@@ -68,19 +80,59 @@ def find(values: Floats, boots: Sequence[str] = (), *, family: int = 1) -> list[
     """Return the index of the first value after each change of the level of a series, in order.
 
     `values` has one value per run, in the order of time, and `boots` the boot of each run, "" if it
-    is not known; () if no boot is.  Where boots differ, a change is at the first run of a boot.
-    `family` is the number of series that are searched together.  The allowed chance of a false
-    change is divided among them.
+    is not known; () if no boot is.  Where boots differ, a change is at the first run of a boot, or
+    inside of a boot with `enough` runs.  `family` is the number of series that are searched
+    together.  The allowed chance of a false change is divided among them.
     """
     starts = boot_units.starts(values, boots)
-    units = boot_units.medians(values, starts)
     alpha = ALPHA / max(1, family)
     random = np.random.default_rng(_SEED)
+    inside = _inside(values, starts, alpha, random)
+    found = list(inside)
+    for begin, end in pairwise([0, *inside, len(values)]):
+        firsts = boot_units.within(starts, begin, end)
+        units = boot_units.medians(values[begin:end], firsts)
+        found += [begin + firsts[at] for at in _places(units, alpha, random)]
+    return sorted(found)
+
+
+def enough(family: int = 1) -> int:
+    """Return the fewest values among which a change can be shown, for `family` series together.
+
+    Of fewer values, too many orders have the same values on each side as the real order: two of
+    `n` over `n / 2` at best, which must not be more than half of the allowed chance.
+    """
+    most = ALPHA / max(1, family) / 2
+    return next(size for size in numbers(2 * SHORTEST) if most * math.comb(size, size // 2) >= 2)
+
+
+def _inside(
+    values: Floats, starts: Sequence[int], alpha: float, random: np.random.Generator
+) -> list[int]:
+    """Return the changes between two runs of one boot, as indices in `values`, in order.
+
+    `starts` has the first run of each unit.  `alpha` is the allowed chance of a false change, which
+    is divided among the boots and the search over all boots.
+    """
+    spans = [
+        (begin, end)
+        for begin, end in pairwise([*starts, len(values)])
+        if end - begin >= enough(2 * _INSIDE)
+    ]
+    return [
+        begin + at
+        for begin, end in spans
+        for at in _places(values[begin:end], alpha / (_INSIDE * (len(spans) + 1)), random)
+    ]
+
+
+def _places(units: Floats, alpha: float, random: np.random.Generator) -> list[int]:
+    """Return the changes of the level of a series of units, as indices in it, in order."""
     noise = _noise(units)
     if noise == 0:
         return []
     divided = partial(_divided, noise=noise, alpha=alpha, random=random)
-    return [starts[at] for at in _settled(units, sorted(_divisions(units, divided)), divided)]
+    return _settled(units, sorted(_divisions(units, divided)), divided)
 
 
 def _settled(values: Floats, places: list[int], divided: _Division) -> list[int]:

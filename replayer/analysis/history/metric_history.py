@@ -77,11 +77,14 @@ class HistoryChange(Noun):
     """True if the change is for the worse; None for a metric without a good direction."""
     facts: tuple[Difference, ...] = ()
     """The facts that changed at the same time: first the selected one, then known causes."""
+    in_boot: bool = False
+    """True if the change is between two runs of one boot, so that no other boot is its cause."""
 
     @property
     def may_be_boots(self) -> bool:
         """Return whether another boot alone may have caused the change: a side has few boots."""
-        return self.before.has_few_boots or self.after.has_few_boots
+        few = self.before.has_few_boots or self.after.has_few_boots
+        return few and not self.in_boot
 
 
 class MetricHistory(Noun):
@@ -241,9 +244,9 @@ def _with_changes(
     values = np.array([point.value for point in one.points])
     boots = [point.boot for point in one.points]
     places = [] if one.is_short else change_points.find(values, boots, family=family)
+    starts = boot_units.starts(values, boots)
     places = _notable(values, places, threshold)
     bounds = [0, *places, len(values)]
-    starts = boot_units.starts(values, boots)
     changes = tuple(
         _change(one, (bounds[i], bounds[i + 1], bounds[i + 2]), starts, load, fact)
         for i in range(len(places))
@@ -285,6 +288,11 @@ def _change(
     """
     begin, at, end = bounds
     before, after = one.points[begin:at], one.points[at:end]
+    boot = _boot_around(one, starts, at)
+    if boot is not None:
+        # Of one boot the runs are the units.
+        starts = range(len(one.points))
+        begin, end = max(begin, boot[0]), min(end, boot[1])
     sides = [_units(one, starts, begin, at)[-_COMPARED:], _units(one, starts, at, end)[:_COMPARED]]
     ratio = resembling_ratio(*sides)
     rises = statistics.median(sides[1]) > statistics.median(sides[0])
@@ -303,13 +311,29 @@ def _change(
             [load(point.run) for point in after[:_BESIDE]],
             fact,
         ),
+        in_boot=boot is not None,
     )
+
+
+def _boot_around(one: MetricHistory, starts: Sequence[int], at: int) -> tuple[int, int] | None:
+    """Return the first run, and the one after the last, of the boot inside of which a change is.
+
+    Return None for a change that another boot may have caused.  Where boots do not differ, they are
+    not searched one by one, so only in a single boot a change is known to be inside.
+    """
+    boots = {point.boot for point in one.points}
+    if len(boots) == 1 and "" not in boots:
+        return 0, len(one.points)
+    if at in starts:
+        return None
+    bounds = [*starts, len(one.points)]
+    return next((first, last) for first, last in pairwise(bounds) if first < at < last)
 
 
 def _units(one: MetricHistory, starts: Sequence[int], begin: int, end: int) -> list[float]:
     """Return the values of the units whose first run is in a part of a history, in their order."""
     values = np.array([point.value for point in one.points[begin:end]])
-    firsts = [at - begin for at in starts if begin <= at < end]
+    firsts = boot_units.within(starts, begin, end)
     return [float(value) for value in boot_units.medians(values, firsts)]
 
 

@@ -138,6 +138,8 @@ def _caution(change: HistoryChange) -> str:
 
     Then the other boots alone may be the cause.  It is "" for any other change.
     """
+    if not change.may_be_boots:
+        return ""
     sides = [
         f"{side} it are of {'one boot' if level.boots == 1 else f'{level.boots} boots'}"
         for side, level in (("before", change.before), ("after", change.after))
