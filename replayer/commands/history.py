@@ -177,12 +177,27 @@ def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> li
 
 
 def _fail_if_worse(history: RunHistory, least: float) -> None:
+    """Raise Worse if the newest change of a metric is proven, for the worse and large enough.
+
+    Print a note on metrics that cannot be judged.
+    """
+    if unclear := [one.name for one in history.series if one.is_unclear]:
+        note(
+            f"{', '.join(map(sanitize, unclear))}: too few runs or boots to show a change, so "
+            f"--fail-if-worse does not judge this"
+        )
     worse = [
         (one, change)
         for one in history.series
         for change in one.changes[-1:]
         if change.worse and (change.share is None or abs(change.share) >= least)
     ]
+    if unproven := [one.name for one, change in worse if not change.is_proven]:
+        note(
+            f"{', '.join(map(sanitize, unproven))}: worse, but of too few boots to prove it, so "
+            f"--fail-if-worse does not count it"
+        )
+        worse = [(one, change) for one, change in worse if change.is_proven]
     if worse:
         words = [
             one.name if change.share is None else f"{one.name} by {abs(change.share):.1%}"

@@ -10,7 +10,10 @@ from replayer.analysis.history.metric_history import (
     HistoryLevel,
     HistoryPoint,
     MetricHistory,
+    RunHistory,
 )
+from replayer.commands import history as command
+from replayer.errors import Worse
 from replayer.model import Better
 from replayer.report.documents import history as report
 from tests.benchmarks import history
@@ -253,3 +256,59 @@ def test_a_long_boot_whose_runs_resemble_each_other_has_no_change() -> None:
 
     assert sum(bool(change_points.find(values, of)) for values, of in drawn) <= 3
     assert sum(bool(change_points.find(values[30:], of[30:])) for values, of in drawn) <= 3
+
+
+FEW = [(5, 20), (6, 20), (8, 10), (10, 10)]
+
+
+@pytest.mark.parametrize(("boots", "runs"), FEW)
+def test_a_change_among_few_boots_is_named_and_never_fails_a_job(boots: int, runs: int) -> None:
+    """A step of 30 percent where boots vary by 1 is shown with a caution, as it is not proven."""
+    random = np.random.default_rng(3)
+    for _ in range(10):
+        values, of = history.booted(boots, runs, 0.003, random, varies=0.01)
+        place = (boots // 2 + 1) * runs
+        values[place:] *= 1.3
+        found = searched(values, of)
+        (change,) = found.changes
+
+        assert (change.at, change.is_proven, change.may_be_boots) == (place, False, True)
+        assert f"{boots} boots are too few to prove a change" in report._caution(change)
+        traced = RunHistory(fact="", runs=len(values), series=(found,))
+        assert report._headline(traced).startswith("a change that is not proven: m +")
+        command._fail_if_worse(traced, 0.0)
+
+    proven = found.model_copy(update={"changes": (change.model_copy(update={"is_proven": True}),)})
+    with pytest.raises(Worse):
+        command._fail_if_worse(traced.model_copy(update={"series": (proven,)}), 0.0)
+
+
+@pytest.mark.parametrize(("boots", "runs"), [(4, 20), *FEW])
+def test_few_boots_without_a_change_are_unclear(
+    capsys: pytest.CaptureFixture[str], boots: int, runs: int
+) -> None:
+    """Of 60 series at most 3 name a change; the others have too few boots to show one."""
+    random = np.random.default_rng(1)
+    found = [searched(*history.booted(boots, runs, 0.003, random)) for _ in range(60)]
+    plain = [one for one in found if not one.changes and one.boots]
+
+    assert sum(bool(one.changes) for one in found) <= 3
+    assert len(plain) >= 50
+    for one in plain:
+        title = report._metric(one).title
+        assert f"{boots} boots are too few to show a change, which needs 11" in title
+        assert "no change" not in title
+    traced = RunHistory(fact="", runs=boots * runs, series=tuple(plain))
+    command._fail_if_worse(traced, 0.0)
+    assert "--fail-if-worse does not judge this" in capsys.readouterr().err
+    assert report._headline(traced).endswith(f"; unclear: {len(plain)} of {len(plain)} metrics")
+
+
+def test_boots_that_are_enough_show_a_change_or_none() -> None:
+    """Eleven boots are the fewest that prove one; only then a title has "no change"."""
+    values, of = history.booted(11, 10, 0.003, np.random.default_rng(3), varies=0.01)
+    assert report._metric(searched(values, of)).title.endswith(", no change")
+
+    values[50:] *= 1.3
+    (change,) = searched(values, of).changes
+    assert (change.at, change.is_proven) == (50, True)

@@ -15,7 +15,7 @@ from replayer.analysis.attribution import known_causes
 from replayer.analysis.differences import environment, statistics
 from replayer.analysis.differences.environment import MISSING, Difference, Sort
 from replayer.analysis.differences.level_changes import Changes
-from replayer.analysis.history import boot_units, change_points
+from replayer.analysis.history import boot_units, change_points, few_boots
 from replayer.errors import ReplayerError
 from replayer.model import Better, Noun, Run
 from replayer.results import store
@@ -79,12 +79,14 @@ class HistoryChange(Noun):
     """The facts that changed at the same time: first the selected one, then known causes."""
     in_boot: bool = False
     """True if the change is between two runs of one boot, so that no other boot is its cause."""
+    is_proven: bool = True
+    """False if there are too few boots for a proof; it is larger than their spread explains."""
 
     @property
     def may_be_boots(self) -> bool:
         """Return whether another boot alone may have caused the change: a side has few boots."""
         few = self.before.has_few_boots or self.after.has_few_boots
-        return few and not self.in_boot
+        return not self.is_proven or (few and not self.in_boot)
 
 
 class MetricHistory(Noun):
@@ -103,6 +105,15 @@ class MetricHistory(Noun):
     machine: str
     points: tuple[HistoryPoint, ...]
     changes: tuple[HistoryChange, ...] = ()
+    boots: int = 0
+    """The number of boots if each counts as one value, as they differ; else 0."""
+    needed: int = 0
+    """The fewest runs, or boots if these count as one value, that can show a change."""
+
+    @property
+    def is_unclear(self) -> bool:
+        """Return whether no change is named, and too few runs or boots could have shown one."""
+        return not self.changes and (self.boots or len(self.points)) < self.needed
 
     @property
     def is_short(self) -> bool:
@@ -245,13 +256,23 @@ def _with_changes(
     boots = [point.boot for point in one.points]
     places = [] if one.is_short else change_points.find(values, boots, family=family)
     starts = boot_units.starts(values, boots)
+    units = boot_units.medians(values, starts)
+    counted = len(units) if len(units) < len(values) else 0
+    needed = change_points.enough(family)
+    is_few = 0 < counted < needed
+    if is_few and not places and (at := few_boots.suspected(units, family=family)) is not None:
+        places = [starts[at]]
     places = _notable(values, places, threshold)
     bounds = [0, *places, len(values)]
-    changes = tuple(
+    changes = [
         _change(one, (bounds[i], bounds[i + 1], bounds[i + 2]), starts, load, fact)
         for i in range(len(places))
-    )
-    return one.model_copy(update={"changes": changes})
+    ]
+    # Of few boots, a search that found a change drew no order like the real one by luck.
+    changes = [
+        change.model_copy(update={"is_proven": change.in_boot or not is_few}) for change in changes
+    ]
+    return one.model_copy(update={"changes": tuple(changes), "boots": counted, "needed": needed})
 
 
 def _notable(values: statistics.Floats, places: list[int], threshold: float) -> list[int]:

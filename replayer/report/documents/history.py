@@ -6,7 +6,6 @@ from itertools import groupby, pairwise
 from statistics import median
 
 from replayer.analysis.differences.environment import Difference, Sort
-from replayer.analysis.history.change_points import SHORTEST
 from replayer.analysis.history.metric_history import (
     HistoryChange,
     HistoryLevel,
@@ -63,13 +62,16 @@ def _headline(history: RunHistory) -> str:
     """Return the finding in one sentence: the newest change of a level, or that there is none."""
     newest = history.newest
     if newest is None:
-        return f"no level changed that {count(history.runs, 'run')} can show"
+        few = sum(one.is_unclear for one in history.series)
+        unclear = f"; unclear: {few} of {count(len(history.series), 'metric')}" if few else ""
+        return f"no level changed that {count(history.runs, 'run')} can show{unclear}"
     one, change = newest
     cause = f"; with it changed {_fact(change.facts[0])}" if change.facts else ""
     more = f" and {len(change.facts) - 1} more" if len(change.facts) > 1 else ""
     good = {None: "", True: ", which is worse", False: ", which is better"}[change.worse]
     when = show_day(change.when)
-    return f"newest change: {one.name} {_size(change)} since {when}{good}{cause}{more}"
+    kind = "newest change" if change.is_proven else "a change that is not proven"
+    return f"{kind}: {one.name} {_size(change)} since {when}{good}{cause}{more}"
 
 
 def _remarks(history: RunHistory) -> Iterator[str]:
@@ -118,7 +120,7 @@ def _now(one: MetricHistory) -> str:
     begin = one.changes[-1].at if one.changes else 0
     level = show(median(point.value for point in one.points[begin:]), one.unit)
     if one.is_short:
-        few = f"; a change needs {2 * SHORTEST}"
+        few = f"; a change needs {one.needed}"
         return f"{count(len(one.points), 'run')}, median {level}{few}"
     return f"{count(len(one.points), 'run')}, now {level}"
 
@@ -134,10 +136,13 @@ def _facts(change: HistoryChange, most: int = _MOST_LISTED) -> list[str]:
 
 
 def _caution(change: HistoryChange) -> str:
-    """Return a warning if all runs before a change, or all runs after it, are of few boots.
+    """Return a warning if the boots are too few for a proof, or those on one side of a change.
 
     Then the other boots alone may be the cause.  It is "" for any other change.
     """
+    if not change.is_proven:
+        boots = change.before.boots + change.after.boots
+        return f"{boots} boots are too few to prove a change: another boot alone may do this"
     if not change.may_be_boots:
         return ""
     sides = [
@@ -150,6 +155,9 @@ def _caution(change: HistoryChange) -> str:
 
 def _metric(one: MetricHistory) -> Section:
     unchanged = "" if one.changes or one.is_short else ", no change"
+    if one.is_unclear and not one.is_short:
+        unit = f"{count(one.boots, 'boot')} are" if one.boots else "these are"
+        unchanged = f"; {unit} too few to show a change, which needs {one.needed}"
     parts: list[Part] = [_chart(one)] if len(one.points) > 1 else []
     parts += [_course(one)] if one.changes else []
     for change in one.changes:
