@@ -2,7 +2,8 @@
 
 The search allows for noise. After each run it computes, for each place in the list, the probability
 that the change is there. The next run is the one that is expected to give most information. The two
-ends are measured first; if they do not differ, there is nothing to find.
+ends are measured first. The search ends if they do not differ by more than 2 percent, or by more
+than the noise of one run; a smaller change may still be there.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def _conclude(args: argparse.Namespace, search: CandidateSearch, state: SearchSt
     """Print the finding of the search; return the exit status 0.
 
     Raises the error that ended the search early. Raises Impossible if the first and the last
-    candidate do not differ.
+    candidate count as equal.
     """
     if state.values:
         _tell(args, SearchAnswer.of_state(search, state))

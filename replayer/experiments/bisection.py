@@ -251,9 +251,9 @@ def is_found(bisection: Bisection, posterior: Posterior) -> bool:
 
 
 def are_alike(bisection: Bisection) -> bool:
-    """Return whether the first and the last candidate count as equal: there is no change to find.
+    """Return whether the first and the last candidate count as equal, which ends the search.
 
-    `bisection.ends` then has the interval of their difference.
+    `bisection.ends` then has the interval of their difference; a change within it may be there.
     """
     return bisection.ends.verdict is EndsVerdict.ALIKE
 

@@ -278,8 +278,11 @@ def measure_one(
 
 def _standing(search: CandidateSearch, state: SearchState) -> str:
     if not state.differs:
-        alike = bisection.are_alike(state.state)
-        return "the two ends do not differ" if alike else "the two ends: no difference shown yet"
+        if bisection.are_alike(state.state):
+            ends = state.state.ends
+            most = max(abs(math.expm1(one or 0.0)) for one in (ends.low, ends.high))
+            return f"the two ends do not differ by more than {most:.1%}"
+        return "the two ends: no difference shown yet"
     posterior = state.state.posterior()
     name = search.candidates[posterior.best].name
     none = f", none {posterior.no_change:.0%}" if posterior.no_change > 0.01 else ""

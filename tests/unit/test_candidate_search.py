@@ -1,11 +1,13 @@
 """Candidates of a search: those that cannot share a data folder, and builds of commits."""
 
+import math
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from replayer import shell
@@ -185,6 +187,19 @@ def test_ends_that_are_alike_are_printed_with_the_most_that_they_differ(tmp_path
 
     assert answer.reason == "alike"
     assert "a and c do not differ in cpu.events by more than 0." in text
+
+
+def test_a_change_below_the_noise_is_never_denied(tmp_path: Path) -> None:
+    """The ends count as equal at a noise of 20 percent, though the last is slower by 10."""
+    logs = np.random.default_rng(4).normal(0, 0.2, (100, 2))
+    pairs = [(100 * math.exp(first), 90 * math.exp(last)) for first, last in logs]
+    answer, text = _sentences(tmp_path, tuple(pairs))
+
+    assert answer.reason == "alike"
+    assert answer.ends_low is not None
+    assert answer.ends_low < -0.1
+    assert "a larger change is excluded, a smaller one may be there" in text
+    assert "nothing to find" not in text
 
 
 def test_ends_that_differ_have_places_and_a_cost(tmp_path: Path) -> None:

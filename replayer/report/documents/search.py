@@ -106,11 +106,15 @@ def _not_shown(answer: SearchAnswer) -> str:
 
 
 def alike(answer: SearchAnswer) -> str:
-    """Return a sentence that the first and the last candidate do not differ."""
+    """Return a sentence on the largest difference of the first and the last candidate.
+
+    A larger one is excluded.  A smaller one may be there, and is not searched.
+    """
     most = max(abs(answer.ends_low or 0.0), abs(answer.ends_high or 0.0))
     return (
         f"{answer.names[0]} and {answer.names[-1]} do not differ in {answer.metric} by more than "
-        f"{most:.1%} ({len(answer.runs)} runs): there is nothing to find between them"
+        f"{most:.1%} ({len(answer.runs)} runs): a larger change is excluded, a smaller one may be "
+        f"there"
     )
 
 
