@@ -10,7 +10,7 @@ import gc
 import hashlib
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import sqlglot
@@ -159,7 +159,13 @@ class Fingerprints:
         return known
 
     def _form(self, text: str) -> Fingerprint:
-        cheap = cheap_form(text, self._dialect)
+        cheap, certain = _read(text, self._dialect)
+        if certain:
+            return self.of_form(cheap)
+        return _agreed(cheap, [self.of_form(one) for one in forms(text, self._dialect)])
+
+    def of_form(self, cheap: str) -> Fingerprint:
+        """Return the fingerprint of an SQL text of which `cheap` is the form, as of `forms`."""
         key = cheap if len(cheap) <= _LONGEST_KEY else _digest(cheap, 16)
         known = self._forms.get(key)
         if known is None:
@@ -182,9 +188,16 @@ def cheap_form(text: str, dialect: str) -> str:
     space, and each parameter of PostgreSQL becomes $1.  If it is not certain where the strings are,
     whatever may be in one is left out.
     """
+    return _read(text, dialect)[0]
+
+
+def _read(text: str, dialect: str) -> tuple[str, bool]:
+    """Return the form of an SQL text, as of `cheap_form`, and whether its strings are certain."""
+    certain = True
     switches = dialect == "mysql" and len(text) <= _LONGEST_SET and _SWITCHES.search(text)
     if switches or _hard(text, dialect):
         pattern, change = sure(text, dialect), _replaced_but_switches if switches else _replaced
+        certain = pattern is not None
         text = pattern.sub(change, text) if pattern else _masked(text, dialect)
     else:
         if "'" in text:
@@ -192,12 +205,18 @@ def cheap_form(text: str, dialect: str) -> str:
         text = _NUMBERS.sub("0", text)
         if "$" in text:
             text = _PARAMETERS.sub("$1", text)
-    return _shortened(text, dialect)
+    return _shortened(text, dialect), certain
 
 
 def forms(text: str, dialect: str) -> list[str]:
     """Return the forms of an SQL text, as of `cheap_form`, under each way to read its quotes."""
     return [form_of(text, dialect, pattern) for pattern in possible(text, dialect)]
+
+
+def _certain_forms(text: str, dialect: str) -> list[str]:
+    """Return the one form of an SQL text; if that is not certain, all of them, as of `forms`."""
+    cheap, certain = _read(text, dialect)
+    return [cheap] if certain else forms(text, dialect)
 
 
 def form_of(text: str, dialect: str, pattern: re.Pattern[str]) -> str:
@@ -284,9 +303,27 @@ def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
     return Fingerprint(number, _cut(text), kind, writes, bounds)
 
 
+def _agreed(cheap: str, ways: Sequence[Fingerprint]) -> Fingerprint:
+    """Return the fingerprint of a text of which it is not certain where its strings are.
+
+    `cheap` is its form, which has nothing that may be a value.  `ways` are the fingerprints of the
+    text for each way to read it; the first is the usual one, and decides what is no name.  Tables
+    are known only if they are the same in all of them: a name in one may be a value in the next.
+    """
+    usual = ways[0]
+    writes = usual.writes if all(one.writes == usual.writes for one in ways) else None
+    text = _NUMBERS.sub("?", cheap.replace("'?'", "?").replace("$1", "?"))
+    # The same text is left of statements that do other things.
+    number = int.from_bytes(
+        _digest(f"{text} {usual.kind} {usual.bounds} {writes}", 8), "big", signed=True
+    )
+    return Fingerprint(number, _cut(text), usual.kind, writes, usual.bounds)
+
+
 def ends_transaction(text: str, dialect: str) -> bool:
     """Return whether an SQL text ends a transaction; `dialect` is "postgres" or "mysql"."""
-    return describe(cheap_form(text, dialect), dialect, parsed=False).bounds in {"end", "restart"}
+    cheap = _certain_forms(text, dialect)[0]
+    return describe(cheap, dialect, parsed=False).bounds in {"end", "restart"}
 
 
 def _cut(text: str) -> str:
@@ -496,21 +533,25 @@ def _set_tables(node: exp.Update) -> list[str]:
 def tables_of(text: str, engine: str) -> tuple[str, ...]:
     """Return the tables that an SQL text names, in lower case, with the schemas that it names.
 
-    For a text that cannot be parsed, return the names that follow words such as FROM and JOIN.
+    For a text that cannot be parsed, return the names that follow words such as FROM and JOIN.  If
+    it is not certain where its strings are, return the names under each way to read it.
     """
     dialect = language_of(engine)
-    cheap = cheap_form(text, dialect)
+    found = (_named(cheap, dialect) for cheap in _certain_forms(text, dialect))
+    return tuple(dict.fromkeys(name for names in found for name in names))
+
+
+def _named(cheap: str, dialect: str) -> Iterator[str]:
+    """Yield the tables that a text without values names, as of `tables_of`."""
     trees = _trees(cheap, dialect) if len(cheap) <= _PARSED else ()
     if not trees:
-        return tuple(dict.fromkeys(_unquoted(name) for name in _TABLE.findall(cheap)))
-    names: dict[str, None] = {}
+        yield from (_unquoted(name) for name in _TABLE.findall(cheap))
     for tree in trees:
         own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
         for table in tree.find_all(exp.Table):
             name = table.name.lower()
             if name and (table.db or name not in own):
-                names[f"{table.db.lower()}.{name}" if table.db else name] = None
-    return tuple(names)
+                yield f"{table.db.lower()}.{name}" if table.db else name
 
 
 def _unquoted(name: str) -> str:

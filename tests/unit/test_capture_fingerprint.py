@@ -178,6 +178,36 @@ def test_what_a_statement_does(
     assert (form.kind, form.writes, form.bounds) == (kind, writes, bounds)
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "writes"),
+    [
+        (r"select 'x\'as a into zq7 from t where b='y'", "select", None),
+        (
+            r"with d as (select 'x\'as a), e as (delete from t returning 'y') select 1",
+            "select",
+            None,
+        ),
+        (r"with d as (select 'x\'as a) delete from zq7 where b='y'", "delete", None),
+        (r"update t set a = 'x\'where b='y'", "update", ("t",)),
+        (r"select 'x\'as a from zq7 where b='y'", "select", ()),
+    ],
+)
+def test_a_statement_keeps_what_it_does_where_its_strings_are_not_certain(
+    text: str, kind: str, writes: tuple[str, ...] | None
+) -> None:
+    """A table that may be a value is not known, and is no part of the fingerprint."""
+    form = _of(text)
+    assert (form.kind, form.writes) == (kind, writes)
+    assert "zq7" not in form.text
+    assert form.number != _of("select 'x'").number
+
+
+def test_a_text_ends_its_transaction_where_its_strings_are_not_certain() -> None:
+    """By the usual way to read them."""
+    assert fingerprint.ends_transaction(r"select 'x\'as a; commit; select 'y'", "postgres")
+    assert "u" in fingerprint.tables_of(r"select 'x\'as a from u where b='y'", "postgres")
+
+
 def test_the_servers_query_id_is_the_number_where_it_is_logged() -> None:
     """It is that of one of several statements in one text, and of none there."""
     known = Fingerprints()

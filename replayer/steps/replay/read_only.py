@@ -52,11 +52,15 @@ class ReadOnlyTest:
     def only(self, text: str) -> bool:
         """Return whether a text is one single statement that may be sent.
 
-        Such a statement reads, controls a transaction, or changes settings of this session only.
+        Such a statement reads, controls a transaction, or changes settings of this session only,
+        in whichever way the server reads its quotes.
         """
-        known = self._fingerprints.statement(text).fingerprint
-        if known.kind not in _READS or known.writes or _LEAVES.search(text):
+        if _LEAVES.search(text):
             return False
-        if any(";" in form for form in fingerprint.forms(text, self._wire)):
+        forms = fingerprint.forms(text, self._wire)
+        known = [self._fingerprints.of_form(form) for form in forms]
+        if any(one.kind not in _READS or one.writes for one in known):
             return False
-        return known.kind == "select" or not _CHANGES.search(text)
+        if any(";" in form for form in forms):
+            return False
+        return all(one.kind == "select" for one in known) or not _CHANGES.search(text)
