@@ -95,7 +95,10 @@ _PLAIN_NAMES, _TICKS = r'"[^"]*+"', "`[^`]*+`"
 _WHOLE: Final = {
     **{
         pattern: _whole(
-            rf"\b[eE]{_ESCAPED}|{string}|{_DOLLAR}", _PLAIN_NAMES, rf"--[^\n]*|{_NESTED}"
+            # Those between dollars are replaced before.
+            rf"\b[eE]{_ESCAPED}|{string}",
+            _PLAIN_NAMES,
+            rf"--[^\n]*|{_NESTED}",
         )
         for pattern, string in zip(READINGS["postgres"], (STRING, _ESCAPED), strict=True)
     },
@@ -121,10 +124,25 @@ def sure(text: str, dialect: str) -> re.Pattern[str] | None:
     if not doubtful and not (dialect == "mysql" and _executed(text)):
         return SCAN[dialect]
     patterns = READINGS[dialect] if doubtful else (SCAN[dialect],)
-    whole = [one for one in patterns if _WHOLE[one].fullmatch(text)]
+    whole = [one for one in patterns if _is_whole(text, one)]
     if not whole or (len(whole) > 1 and len({tuple(_spans(text, one)) for one in whole}) > 1):
         return None
     return whole[0]
+
+
+def _is_whole(text: str, pattern: re.Pattern[str]) -> bool:
+    if "$" in text and "tag" in pattern.groupindex:
+        text = pattern.sub(_in_quotes, text)
+    return _WHOLE[pattern].fullmatch(text) is not None
+
+
+def _in_quotes(match: re.Match[str]) -> str:
+    """Return an empty string in quotes for one between dollars, without its end if it has none."""
+    tag, found = match["tag"], match[0]
+    if tag is None:
+        return found
+    mark = f"${tag}$"
+    return "''" if found.endswith(mark) and len(found) >= 2 * len(mark) else "'"
 
 
 def possible(text: str, dialect: str) -> Sequence[re.Pattern[str]]:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from replayer.capture import fingerprint
+from replayer.capture import fingerprint, readings
 from replayer.capture.action import Fingerprint
 from replayer.capture.fingerprint import Fingerprints, cheap_form
+from tests.cpu_time import at_once
 
 
 def _of(text: str, engine: str = "postgres", query_id: int = 0) -> Fingerprint:
@@ -278,6 +279,30 @@ def test_trees_are_forgotten_where_garbage_is_not_collected(
         assert len(gc.get_objects()) - before < 10 * len(known._forms)
     finally:
         gc.enable()
+
+
+def test_quotes_between_dollars_take_no_longer_than_the_text() -> None:
+    """Where other quotes are not certain, and the dollars do not end or a word follows them."""
+    tags = [f"$a{number}$" for number in range(8_000)]
+    for end in ([], [f"{tag}x" for tag in reversed(tags)]):
+        with at_once(end):
+            readings.sure(" ".join(["select '\\' ,", *tags, *end]), "postgres")
+
+
+@pytest.mark.parametrize(
+    ("rest", "certain"),
+    [
+        ("$a$it's$a$", True),
+        ("$$ $ $$, 'a'", True),
+        ("$a$ $b$", False),
+        ("$a$b$a$as c", False),
+        ("$a$b$a$as c, $$d$$", False),
+        ("$$$", False),
+    ],
+)
+def test_a_text_is_certain_only_if_its_strings_end(rest: str, *, certain: bool) -> None:
+    """Also those between dollars."""
+    assert (readings.sure(f"select '\\', {rest}", "postgres") is not None) is certain
 
 
 def test_a_long_text_costs_no_more_than_its_length() -> None:
