@@ -1,10 +1,11 @@
 """A replay sends no statement that acts on more than the database it may change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from replayer.capture.action import Action, Fingerprint, LoggedStatement
+from replayer.steps.replay import user_variables
 from replayer.steps.replay.send_test import SendTest
 from replayer.steps.replay.server_wide import SystemSessions, acts_beyond_database
 from tests.cpu_time import at_once
@@ -250,14 +251,20 @@ def test_a_text_of_several_statements_moves_to_the_system_and_back() -> None:
     assert not system.change(1, "delete from user")
 
 
-def test_a_statement_of_a_variable_is_what_was_last_assigned_to_it() -> None:
-    """By its own session, and by a literal; else it is not known."""
-    test = SendTest("mysql", read_only=False)
+def _sending(test: SendTest) -> Callable[..., bool]:
+    """Return a function that returns whether a test sends a text of a session."""
 
     def sent(text: str, session: int = 1) -> bool:
         statement = LoggedStatement(text, Fingerprint(1, "", "other"))
         return not test.refusal(Action(session, "simple", 0, text=text), statement)
 
+    return sent
+
+
+def test_a_statement_of_a_variable_is_what_was_last_assigned_to_it() -> None:
+    """By its own session, and by a literal; else it is not known."""
+    test = SendTest("mysql", read_only=False)
+    sent = _sending(test)
     assert sent("SET @a = 'select 5'")
     assert sent("prepare s from @A")
     assert not sent("prepare s from @a", session=2)
@@ -266,14 +273,83 @@ def test_a_statement_of_a_variable_is_what_was_last_assigned_to_it() -> None:
     assert not sent("execute immediate @a using @b")
     assert sent("set @a=\"select 'kill 5'\"")
     assert sent("execute immediate @a")
-    for change in ("select b into @a from t", "execute s", "call p()", "set @`a` = 'c'"):
+    for change in ("select b into @a from t", "execute r", "call p()", "set @`a` = 'c'"):
         assert sent("set @a='select 5'")
         assert sent("prepare s from @a")
         assert sent(change)
         assert not sent("prepare s from @a"), change
+    assert sent("prepare s from 'select 5 into @a'")
+    assert sent("set @a='select 5'")
+    assert sent("execute s")
+    assert not sent("prepare s from @a")
     assert sent("set @a='select 5'")
     test.end(1)
     assert not sent("prepare s from @a")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        ("prepare t from 'select 1'", "execute t", "execute `t` using @a", "deallocate prepare t"),
+        ("/* tool */ prepare s from @a", "EXECUTE s;"),
+        ("insert into u values ('call me @a', 'execute')",),
+        ("select 5 -- call it @a",),
+        ("execute immediate @a",),
+    ],
+)
+def test_a_variable_stays_known_after_what_does_not_assign_it(between: Sequence[str]) -> None:
+    """A prepared statement without variables, or words in strings and comments."""
+    sent = _sending(SendTest("mysql", read_only=False))
+    assert sent("/* tool */ SET @a = 'select 5'")
+    for text in between:
+        assert sent(text), text
+    assert sent("/* tool */ prepare /* it */ s from @a -- x")
+    assert sent("execute s")
+    assert sent("prepare s from @a")
+    assert not sent("prepare s from @b")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        ("prepare t from 'select 1 into @a'", "execute t"),
+        ("prepare t from 'select 1'; prepare t from 'select 1 into @a'", "execute t"),
+        ("prepare t from 'c\\all p()'", "execute t"),
+        ("prepare t from 'ca' 'll p()'", "execute t"),
+        ("set @c = 'set @a = 1'", "execute immediate @c"),
+        ("select '\\' into @a, 'b'",),
+        ("/*!50000 set */ @a = 'b'",),
+    ],
+)
+def test_a_variable_is_not_known_after_what_may_assign_it(between: Sequence[str]) -> None:
+    """Also in a statement that was prepared before, however its words are written."""
+    sent = _sending(SendTest("mysql", read_only=False))
+    assert sent("prepare t from 'select 1'")
+    assert sent("set @a = 'select 5'")
+    for text in between:
+        assert sent(text), text
+    assert not sent("prepare s from @a")
+
+
+def test_values_that_are_held_count_and_those_of_the_oldest_session_go_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Values that were overwritten or forgotten need no room."""
+    monkeypatch.setattr(user_variables, "_MOST_CHARACTERS", 100)
+    sent = _sending(test := SendTest("mysql", read_only=False))
+    for session in (1, 2):
+        assert sent("set @a = 'select 5'", session)
+    for number in range(30):
+        assert sent(f"set @b = 'select {number}'", 2)
+        assert sent("select 1 into @b", 2)
+        assert sent("set @c = 'select 5'", 3)
+        test.end(3)
+    assert sent("prepare s from @a", 1)
+    assert sent(f"set @b = 'select {'5' * 70}'", 2)
+    assert not sent("prepare s from @a", 1)
+    assert sent("prepare s from @a", 2)
+    assert sent(f"set @a = 'select {'5' * 100}'", 2)
+    assert not sent("prepare s from @a", 2)
 
 
 def test_the_system_is_known_behind_a_comment_that_may_be_skipped() -> None:
