@@ -158,10 +158,6 @@ class Anonymiser:
         self._values = ValueReplacer()
         self._quoting: set[int] = set()
         """Sessions that have set a mode in which names are in double quotes."""
-        # More than a day, and not a whole number of days.
-        self._shift = timedelta(
-            days=400 + secrets.randbelow(1500), seconds=1 + secrets.randbelow(86_399)
-        )
 
     def __call__(self, action: Action) -> Action:
         """Return a copy of an action with the values in its text and parameters replaced."""
