@@ -107,7 +107,11 @@ _FOR_THE_SERVER: Final = {
         r"\s*(?:set\s+(?:(?:global|session|local|persist|persist_only)\s+|@@)?+"
         r"(?!(?:password|statement)\b)[a-z_](?!.*(?:(?<!@)@(?!@)|auth|passw|secret|token))"
         r"|(?:reset|use|begin|start\s+transaction|commit|rollback)\b"
-        r"|show\s+(?:(?:global|session|local)\s+)?(?:variables|status)\b(?!.*\bwhere\b))",
+        r"|show\s+(?:(?:global|session|local)\s+)?(?:variables|status)\b(?!.*\bwhere\b)"
+        # The pattern of LIKE is of names.
+        r"|show\s+(?:extended\s+)?(?:full\s+)?(?:tables|columns|fields|databases|schemas"
+        r"|table\s+status|open\s+tables|triggers|events|character\s+set|charset|collation"
+        r"|(?:procedure|function)\s+status)\b(?!.*\bwhere\b))",
         re.IGNORECASE | re.DOTALL,
     ),
 }
