@@ -89,8 +89,14 @@ _WITH_MARKS = tuple(
     re.compile(rf"{_VERSIONED}|(?P<end>\*/)|{_COMMENT}|`[^`]*(?:`|\Z)|{single}|{double}", re.DOTALL)
     for single, double in _MYSQL
 )
+_VERSION = re.compile(_VERSIONED)
 _SKIPPED = re.compile(_COMMENTED, re.DOTALL)
-_MOST_VERSIONS = 4
+_MOST_TEXTS = 16
+"""Texts that are always made of one by the versions in its comments."""
+_MOST_CHARACTERS = 4 << 20
+"""Characters of more such texts together."""
+_FOREIGN = range(50_700, 100_000)
+"""Versions of MySQL whose comments MariaDB skips."""
 _PLAIN_NAMES, _TICKS = r'"[^"]*+"', "`[^`]*+`"
 _WHOLE: Final = {
     **{
@@ -175,23 +181,43 @@ def hidden(text: str, dialect: str) -> Iterator[tuple[int, int]]:
 def executed(text: str, dialect: str) -> Sequence[str]:
     """Return an SQL text as each server may execute it: with its comments that have a version.
 
-    A server executes some of them, by its maker and version, and the others are comments.  For each
-    choice of versions there is a text without these comments.  The result is empty if there are
-    too many.
+    A server executes those up to its own version, by its maker, and the others are comments.  For
+    each choice there is a text without these comments.  The result is empty if there are too many
+    for the length of the text.
     """
     if dialect != "mysql" or not _executed(text):
         return [text]
     scans = _WITH_MARKS if is_doubtful(text, dialect) else _WITH_MARKS[:1]
-    found = (match["version"] for scan in scans for match in scan.finditer(text))
-    versions = sorted({version.lower() for version in found if version})
-    if len(versions) > _MOST_VERSIONS:
+    # A part of a string for one server may be a comment for the next.
+    versions = {match["version"] for match in _VERSION.finditer(text.lower())}
+    most = max(_MOST_TEXTS, _MOST_CHARACTERS // len(text))
+    choices = _choices(versions) if len(versions) < most else ()
+    if not 0 < len(choices) <= most:
         return []
-    texts = {
-        _unversioned(text, scan, {one for at, one in enumerate(versions) if choice >> at & 1}): None
-        for scan in scans
-        for choice in range(1 << len(versions))
-    }
+    texts = {_unversioned(text, scan, chosen): None for scan in scans for chosen in choices}
     return [*texts]
+
+
+def _choices(versions: AbstractSet[str]) -> AbstractSet[frozenset[str]]:
+    """Return which of the versions in a text's comments a server executes, for each server.
+
+    The source is https://mariadb.com/kb/en/comment-syntax/.  Old versions of MySQL read no more
+    than five digits.  A server may also execute none, as where the comments are in another one.
+    """
+    numbers = {one: int(one.lstrip("m!") or 0) for one in versions}
+    mysql = {one: number for one, number in numbers.items() if one[0] == "!"}
+    makers = (
+        mysql,
+        {one: int(one[1:6] or 0) for one in mysql},
+        {one: number for one, number in numbers.items() if one[0] == "m" or number not in _FOREIGN},
+        # MariaDB before these versions of MySQL
+        {one: number for one, number in numbers.items() if number < _FOREIGN.start},
+    )
+    return {frozenset()} | {
+        frozenset(one for one, number in maker.items() if number <= own)
+        for maker in makers
+        for own in maker.values()
+    }
 
 
 def _unversioned(text: str, scan: re.Pattern[str], versions: AbstractSet[str]) -> str:
