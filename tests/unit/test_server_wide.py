@@ -336,6 +336,16 @@ def test_a_variable_is_not_known_after_what_may_assign_it(between: Sequence[str]
     assert not sent("prepare s from @a")
 
 
+def test_a_refused_prepare_leaves_the_statement_that_was_prepared_before() -> None:
+    """So its text does not show what an EXECUTE of that name assigns."""
+    sent = _sending(SendTest("mysql", read_only=False))
+    assert sent("set @a = 'select 5'")
+    assert sent("prepare t from 'select b into @a from u'")
+    assert not sent("prepare t from 'kill 5'")
+    assert sent("execute t")
+    assert not sent("prepare s from @a")
+
+
 def test_values_that_are_held_count_and_those_of_the_oldest_session_go_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

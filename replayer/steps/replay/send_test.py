@@ -42,7 +42,11 @@ class SendTest:
         """Return whether a text of a session acts on more than its database, or may do so."""
         if self._dialect == "mysql":
             text = self._variables.resolve(session, text)
-        return acts_beyond_database(text, self._dialect) or self._system.change(session, text)
+        beyond = acts_beyond_database(text, self._dialect) or self._system.change(session, text)
+        if beyond:
+            # Without it, an earlier statement stays prepared under its name.
+            self._variables.forget_prepared(session)
+        return beyond
 
     def end(self, session: int) -> None:
         """Forget a session, by its number, that has ended."""

@@ -80,6 +80,11 @@ class UserVariables:
             self._forget(session, name)
         self._known.pop(session, None)
 
+    def forget_prepared(self, session: int) -> None:
+        """Forget which prepared statements of a session set no variable."""
+        for name in [name for name in self._known.get(session, ()) if name[0] != "@"]:
+            self._forget(session, name)
+
     def _prepare(self, session: int, text: str, prepares: re.Match[str]) -> str:
         """Return `resolve` of a text that prepares one statement, and note whether that assigns."""
         variable, name = prepares["variable"], prepares["name"]
@@ -102,9 +107,10 @@ class UserVariables:
         if any(_UNSEEN.search(form) for form in forms):
             self.end(session)
             return
-        prepared = any(_PREPARED.search(form) for form in forms)
+        if any(_PREPARED.search(form) for form in forms):
+            self.forget_prepared(session)
         for name in list(self._known[session]):
-            if any(name in form for form in forms) if name[0] == "@" else prepared:
+            if name[0] == "@" and any(name in form for form in forms):
                 self._forget(session, name)
 
     def _forget(self, session: int, name: str) -> None:
