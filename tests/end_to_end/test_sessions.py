@@ -755,7 +755,7 @@ def test_killed_server_ends_the_step_in_one_sentence(
 
         with context.database() as database:
             meddled = hooked(context, begin={"sessions": kill})
-            with pytest.raises(ReplayerError, match=r"sessions lost the server|refused|said"):
+            with pytest.raises(ReplayerError, match=r"sessions lost the server|refused|reported"):
                 sessions_window.measure_window(spec, spec.tables(8192), meddled, database)
         # Until init has reaped it, its number is taken.
         wait_until(lambda: not Path(f"/proc/{main}").exists())
