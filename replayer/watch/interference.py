@@ -174,9 +174,13 @@ def between(
 def judged(before: AccountMark, after: AccountMark) -> Foreign | None:
     """Return the work of other programs between two calls of `point`, without a disk's traffic.
 
-    Returns None for less than a second between them: the CPU share could be noise.
+    Returns None for less than a second between them, as the CPU share could be noise, unless it is
+    larger than twice what one clock tick of each processor at both ends can make of it.
     """
-    return between(before, after, None) if after.clock - before.clock >= _LEAST_SECONDS else None
+    seconds = after.clock - before.clock
+    found = between(before, after, None)
+    is_clear = (found.cpu_share or 0.0) * seconds * _TICK > 4
+    return found if seconds >= _LEAST_SECONDS or is_clear else None
 
 
 def _held_back(

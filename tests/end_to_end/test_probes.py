@@ -229,6 +229,7 @@ def test_every_probe_notices_the_work_of_other_programs(
     """They are in its one window, or in all of its short ones: a remark is on its figures."""
     path = workload(
         'probe = "cpu"\nname = "cpu"\nduration = "1s"\nthreads = [1]',
+        'probe = "cpu"\nname = "short"\nduration = "300ms"\nthreads = [1]',
         'probe = "memory"\nname = "memory"\nduration = "300ms"\nthreads = [1]',
         'probe = "ioping"\nname = "ping"\nduration = "1500ms"\nsize = "1M"',
     )
@@ -237,7 +238,7 @@ def test_every_probe_notices_the_work_of_other_programs(
 
     assert status == 0, stderr
     (advice,) = [one for one in result["advice"] if one["name"] == "foreign_processes"]
-    assert set(advice["steps"]) == {"cpu", "memory", "ping"}
+    assert set(advice["steps"]) == {"cpu", "short", "memory", "ping"}
 
 
 @pytest.mark.slow

@@ -62,7 +62,8 @@ def test_the_window_that_was_disturbed_most_speaks_for_several() -> None:
 
     assert (worst.cpu_share, worst.programs) == (0.4, ("make 40%",))
     assert (worst.held_back, worst.disk_limits) == ({"replayer": 0.3}, {"server.reads": None})
-    assert interference.judged(mark(0, 0, {}), mark(0.5, 1, {})) is None
+    assert interference.judged(mark(0, 0, {}), mark(0.5, 0.03, {})) is None
+    assert interference.judged(mark(0, 0, {}), mark(0.5, 1, {})) is not None
     judged = interference.judged(mark(0, 0, {}), mark(2, 1, {}))
     assert judged is not None
     assert judged.cpu_share == 0.25
