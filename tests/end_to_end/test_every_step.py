@@ -1,5 +1,6 @@
 """Every step, cut short: a server that is killed, a SIGTERM; what was done before is kept."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -56,11 +57,19 @@ def folder() -> Iterator[Path]:
 def started(folder: Path, replayer: Replayer) -> Iterator[Process]:
     """Return a replayer that runs all steps, and what remains of it is ended."""
     home = {"REPLAYER_HOME": str(folder / "home")}
-    process = start(dataclasses.replace(replayer, folder=folder, environment=home))
-    yield process
-    if process.poll() is None:
-        process.terminate()
-        process.communicate()
+    with ended(start(dataclasses.replace(replayer, folder=folder, environment=home))) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def ended(process: Process) -> Iterator[Process]:
+    """End what remains of a replayer, whatever became of the test."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.communicate()
 
 
 def start(replayer: Replayer, *words: object) -> Process:
@@ -87,9 +96,9 @@ def reach(process: Process, folder: Path, number: int) -> None:
     time.sleep(0.2)
 
 
-def pid_file(folder: Path) -> Path:
+def pid_file(folder: Path, engine: str = "postgres") -> Path:
     """Return where the server writes its process id."""
-    return folder / "home" / "data" / "postgres-18" / "data" / "postmaster.pid"
+    return folder / "home" / "data" / f"{engine}-18" / "data" / "postmaster.pid"
 
 
 def title_of(pid: str) -> str:
@@ -112,29 +121,33 @@ def kill_server(process: Process, written: Path, doing: str) -> None:
         except (OSError, IndexError, ValueError):
             pass
         time.sleep(0.001)
+    raise AssertionError(f"replayer ended, with {process.returncode}, before it was at {doing}")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("step", "doing"),
-    [("build", "INSERT"), ("flush", "replayer"), ("scan", "SELECT"), ("sessions", "CALL")],
-)
-def test_killed_server_ends_the_run_with_one_sentence(
-    started: Process, folder: Path, step: str, doing: str
-) -> None:
-    """The steps before it are in the result, the sentence says what happened, nothing is left.
+def start_slow(replayer: Replayer, statement: str, sql: str) -> Process:
+    """Start all steps with an engine that sends this SQL as its statement of that name."""
+    engine = replayer.folder / "engines" / "slow"
+    (engine / statement).parent.mkdir(parents=True)
+    (engine / "engine.toml").write_text('like = "postgres"\ntitle = "Slow PostgreSQL"\n')
+    (engine / f"{statement}.sql").write_text(sql + "\n")
+    (replayer.folder / "steps.toml").write_text(WORKLOAD)
+    schemas = {**replayer.environment, "REPLAYER_SCHEMAS": str(engine.parent)}
+    return start(dataclasses.replace(replayer, environment=schemas), "--engine", "slow")
 
-    The walk has no server to kill.
-    """
-    reach(started, folder, STEPS.index(step))
-    kill_server(started, pid_file(folder), doing)
-    _, said = started.communicate(timeout=300)
 
-    lines = [line for line in said.splitlines() if line.startswith("replayer: error: ")]
-    assert started.returncode == 1, said
+def sentence_of_the_kill(process: Process) -> str:
+    """Return the only error of a run whose server was killed."""
+    _, stderr = process.communicate(timeout=300)
+    lines = [line for line in stderr.splitlines() if line.startswith("replayer: error: ")]
+    assert process.returncode == 1, stderr
     assert len(lines) == 1
     assert "the database server went away" in lines[0]
-    assert "Traceback" not in said
+    assert "Traceback" not in stderr
+    return lines[0]
+
+
+def assert_failed_at(folder: Path, step: str) -> None:
+    """Assert that the steps before it are in the result, it is marked, and nothing is left."""
     found = steps(folder)
     assert found is not None
     assert [(one["step"], one["status"]) for one in found] == [
@@ -145,24 +158,45 @@ def test_killed_server_ends_the_run_with_one_sentence(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("step", "doing"), [("build", "INSERT"), ("flush", "replayer"), ("sessions", "CALL")]
+)
+def test_killed_server_ends_the_run_with_one_sentence(
+    started: Process, folder: Path, step: str, doing: str
+) -> None:
+    """The steps before it are in the result, the sentence says what happened, nothing is left.
+
+    The walk has no server to kill.
+    """
+    reach(started, folder, STEPS.index(step))
+    kill_server(started, pid_file(folder), doing)
+
+    sentence_of_the_kill(started)
+    assert_failed_at(folder, step)
+
+
+@pytest.mark.slow
+def test_server_that_is_killed_during_a_scan(folder: Path, replayer: Replayer) -> None:
+    """The same; the scan's statement is held, as it may be over before a test has seen it."""
+    home = {"REPLAYER_HOME": str(folder / "home")}
+    there = dataclasses.replace(replayer, folder=folder, environment=home)
+    scan = "SELECT avg(id) AS avg, pg_sleep(100) FROM persons1"
+    with ended(start_slow(there, "table/scan", scan)) as process:
+        reach(process, folder, STEPS.index("scan"))
+        kill_server(process, pid_file(folder, "slow"), "SELECT")
+
+        sentence_of_the_kill(process)
+    assert_failed_at(folder, "scan")
+
+
+@pytest.mark.slow
 def test_server_that_is_killed_before_the_first_step(own_home: Path, replayer: Replayer) -> None:
     """Killed while replayer prepares it: status 1, the same sentence, no step in the result."""
-    engine = own_home / "engines" / "slow"
-    engine.mkdir(parents=True)
-    (engine / "engine.toml").write_text('like = "postgres"\ntitle = "Slow PostgreSQL"\n')
-    (engine / "prepare.sql").write_text("SELECT pg_sleep(100)\n")
-    (own_home / "steps.toml").write_text(WORKLOAD)
-    schemas = {"REPLAYER_SCHEMAS": str(engine.parent)}
-    there = dataclasses.replace(replayer, folder=own_home, environment=schemas)
-    process = start(there, "--engine", "slow")
-    kill_server(process, own_home / "data" / "slow-18" / "data" / "postmaster.pid", "SELECT")
-    _, stderr = process.communicate(timeout=300)
+    there = dataclasses.replace(replayer, folder=own_home, environment={})
+    with ended(start_slow(there, "prepare", "SELECT pg_sleep(100)")) as process:
+        kill_server(process, own_home / "data" / "slow-18" / "data" / "postmaster.pid", "SELECT")
 
-    (line,) = [line for line in stderr.splitlines() if line.startswith("replayer: error: ")]
-    assert process.returncode == 1, stderr
-    assert "the database server went away" in line
-    assert line.endswith("before the first step")
-    assert "Traceback" not in stderr
+        assert sentence_of_the_kill(process).endswith("before the first step")
     assert steps(own_home) == []
 
 
