@@ -36,12 +36,13 @@ ONE_SESSION = (
 STARTED = re.compile(r"(\S.*?), Version: (\S+) .*(?:started with:|embedded library)\s*")
 """The first line that a server writes when it begins a log."""
 
-_LOCAL = re.compile(
-    r"\s*load\s+(?:data|xml)\s+(?:low_priority\s+|concurrent\s+)?local\b", re.IGNORECASE
-)
 _SECRET = re.compile(r"<secret>|\bidentified\b[^;]*\bas\s+'<")
 _NOTHING = r"(?:\s|/\*(?!m?!).*?\*/|(?:#|--\s)[^\n]*\n)*+"
 """White space and comments; not the comments whose text a server executes."""
+_LOCAL = re.compile(
+    rf"{_NOTHING}load\s+(?:data|xml)\s+(?:low_priority\s+|concurrent\s+)?local\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _USE = re.compile(rf"{_NOTHING}use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE | re.DOTALL)
 _EXECUTES = re.compile(
     rf"{_NOTHING}execute\b(?P<immediate>\s+immediate\b)?", re.IGNORECASE | re.DOTALL
@@ -50,13 +51,16 @@ _CUT_AT = 60_000
 """Length from which on a text that ends with CUT was cut; in a shorter text, CUT is a NUL."""
 _MOST_HELD = 50_000
 _PREPARE = re.compile(
-    r"(\s*prepare\s+\S+\s+from\s*)(?:\.\.\.|(?P<variable>@\w+))\s*;?\s*", re.IGNORECASE
+    rf"({_NOTHING}prepare\s+\S+\s+from\s*)(?:\.\.\.|(?P<variable>@\w+))\s*;?\s*",
+    re.IGNORECASE | re.DOTALL,
 )
 """A PREPARE as MySQL 8 and later log it, without its text, which may contain a password.
 
 MariaDB logs the name of a variable if the text is in one.
 """
-_PREPARES = re.compile(r"\s*(?:(?:deallocate|drop)\s+)?prepare\b", re.IGNORECASE)
+_PREPARES = re.compile(
+    rf"{_NOTHING}(?:(?:deallocate|drop)\s+)?prepare\b", re.IGNORECASE | re.DOTALL
+)
 STATES = {
     **dict.fromkeys((1048, 1062, 1169, 1216, 1217, 1451, 1452, 1557, 1586), "23000"),
     **dict.fromkeys((1205,), "HY000"),

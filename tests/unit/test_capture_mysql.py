@@ -361,6 +361,14 @@ def test_statements_that_the_log_has_twice_run_once(
         ),
         (["Query\tprepare s from @a"], ["prepare s from @a"]),
         (
+            ["Query\t/* tool */ prepare s from @a", "Prepare\tselect 1"],
+            ["/* tool */ prepare s from 'select 1'"],
+        ),
+        (
+            ["Query\t/* tool */ load data local infile 'x' into table t", "Query\tselect 1"],
+            ["select 1"],
+        ),
+        (
             ["Query\tuse nosuch", "Query\tcreate database nosuch", "Init DB\tnosuch"],
             ["use nosuch", "create database nosuch", "USE `nosuch`"],
         ),
