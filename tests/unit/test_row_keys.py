@@ -2,8 +2,17 @@
 
 import pytest
 
-from replayer.steps.replay.row_keys import RowKey, RowKeys, guarded_columns
+from replayer.capture.action import Action
+from replayer.capture.fingerprint import Fingerprints
+from replayer.steps.replay.planned_order import PlannedOrder
+from replayer.steps.replay.row_keys import (
+    RowKey,
+    RowKeys,
+    guarded_columns,
+    without_outer_comments,
+)
 from replayer.steps.replay.uncertain_order import UncertainOrder
+from replayer.steps.replay.work import Record
 
 GUARDED = (
     *(("Cell", "id"), ("cell", "code"), ("stock", "w"), ("stock", "i")),
@@ -50,6 +59,60 @@ def test_a_row_is_found_where_it_is_certain(table: str, text: str, row: str | No
     key = KEYS.find((table,), text, ("1", "7"))
 
     assert (key and key.words) == row
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("/*app='shop'*/ UPDATE cell SET v = 1 WHERE id = 5", "id = 5"),
+        ("/* a */\n/* b */UPDATE cell SET v = 1 WHERE id = 5", "id = 5"),
+        ("UPDATE cell SET v = 1 WHERE id = 5 /*route='a%2Fb',where='x'*/", "id = 5"),
+        ("UPDATE cell SET v = 1 WHERE id = 5 /* a */ /* b */;\n", "id = 5"),
+        ("UPDATE cell SET v = 1 WHERE id = 5; /* a */", "id = 5"),
+        ("DELETE FROM cell WHERE id = 5 /* a */", "id = 5"),
+        # Executed by MySQL, or read otherwise by one of the servers.
+        ("UPDATE cell SET v = 1 WHERE id = 5 /*! OR v = 2 */", None),
+        ("UPDATE cell SET v = 1 WHERE id = 5 /*M!100000 OR v = 2 */", None),
+        ("UPDATE cell SET v = 1 WHERE id = 5 /*!50000 /* a */ OR v = 2 */", None),
+        ("/*! UPDATE other SET v = 1; */ UPDATE cell SET v = 1 WHERE id = 5", None),
+        ("/* a /* b */ UPDATE other SET v = 1; */ UPDATE cell SET v = 1 WHERE id = 5", None),
+        ("UPDATE cell SET v = 1 WHERE id = 5 -- /* a */", None),
+        ("UPDATE cell SET v = 1 -- WHERE id = 5 /* a */", None),
+        ("UPDATE cell SET v = '/*' WHERE id = 5 OR '*/' = '*/'", None),
+        ("UPDATE cell SET v = 1 WHERE id = 5 /* a */ OR v = 2 /* b */", None),
+        ("UPDATE cell SET v = 1 /* WHERE id = 5 */", None),
+        ("/* WHERE id = 5 */", None),
+        ("*/", None),
+    ],
+)
+def test_comments_before_and_after_a_change_hide_no_row(text: str, row: str | None) -> None:
+    """As object mappers and monitoring add them to each statement."""
+    key = KEYS.find(("cell",), without_outer_comments(text), ())
+
+    assert (key and key.words) == row
+
+
+@pytest.mark.parametrize("form", ["{}", "/*app='shop'*/ {}", "{} /*app='shop'*/"])
+def test_the_planned_order_is_one_of_rows_whatever_comments_tools_add(form: str) -> None:
+    """Two changes of a row that met are named by the row, not by their whole table."""
+    statement = Fingerprints().statement(form.format("UPDATE cell SET v = 1 WHERE id = 5"))
+    order = PlannedOrder(KEYS, 0, kept=True)
+    for session, start_ms, end_ms, ends in ((1, 0, 6, -1), (2, 5, 8, 2)):
+        times = (start_ms * 1_000_000, (end_ms - start_ms) * 1_000_000)
+        action = Action(session, "simple", *times, text=statement.text)
+        place = {"needs": 0, "ends": ends, "chain": 1, "turn": session}
+        record = Record(0, 0, b"", 0, **place, logged=0, named=-1, flags=0, rows=-1, part=0)
+        order.note(session, record, action, statement)
+
+    assert set(order.uncertain.pairs) == {("cell", "id = 5")}
+
+
+def test_many_comments_take_no_long_time() -> None:
+    """A text may have hundreds of thousands of comments."""
+    many = "/**/" * 300_000
+
+    assert without_outer_comments(many + "x" + many) == "x"
+    assert without_outer_comments("/*" * 300_000) == "/*" * 300_000
 
 
 def test_a_change_of_several_tables_has_no_row() -> None:

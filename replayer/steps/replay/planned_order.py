@@ -2,7 +2,7 @@
 
 from replayer.capture.action import Action, LoggedStatement
 from replayer.steps.replay.commit_order import WHOLE_TABLE, RowChange, Sequenced
-from replayer.steps.replay.row_keys import RowKeys
+from replayer.steps.replay.row_keys import RowKeys, without_outer_comments
 from replayer.steps.replay.uncertain_order import UncertainOrder
 from replayer.steps.replay.work import Record
 
@@ -64,14 +64,15 @@ class PlannedOrder:
                 session=action.session,
             )
         elif self._rows is not None and record.chain > 0 and writes:
-            key = self._rows.find(writes, statement.text, action.parameters or ())
+            text = without_outer_comments(statement.text)
+            key = self._rows.find(writes, text, action.parameters or ())
             if key is not None:
                 kind, row = self.sequenced.kind(key.columns), hash(key) & _MOST_HASH
-            elif self._rows.appends(writes, statement.text):
+            elif self._rows.appends(writes, text):
                 # As many rows as changes: none waits for another one.
                 kind, row = self.sequenced.kind(()), record.turn
             self.uncertain.add_change(
-                *(writes, statement.text, key, (start_ns, end_ns)),
+                *(writes, text, key, (start_ns, end_ns)),
                 alone=alone,
                 session=action.session,
             )

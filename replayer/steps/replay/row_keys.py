@@ -33,6 +33,8 @@ _EQUAL = re.compile(
 _INSERT = re.compile(r"\s*insert\s+into\s+\S+\s*(?:\([^()']*\)\s*)?values\s*(?=\()")
 _CONFLICT = re.compile(r"\bon\s+(?:conflict|duplicate)\b")
 _VALUE = re.compile(r"-?\d{1,15}|[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
+_COMMENTS_FIRST = re.compile(r"(?:\s|/\*(?!m?!)(?:(?!/\*|\*/).)*+\*/)*+", re.IGNORECASE | re.DOTALL)
+"""Comments without a comment in them; not those whose text MySQL and MariaDB execute."""
 
 
 class RowKey(NamedTuple):
@@ -106,6 +108,30 @@ class RowKeys:
         table = plain_name(writes[0])
         # A table in `guarded` has a unique index, or triggers or rules.
         return table in self._plain and table not in self._guarded and is_new_row(text)
+
+
+def without_outer_comments(text: str) -> str:
+    """Return an SQL text without the comments before and after it, as many tools add them.
+
+    Comments remain if servers may read them in different ways.
+    """
+    first = _COMMENTS_FIRST.match(text)
+    begin, end = first.end() if first is not None else 0, len(text)
+    # By places, as a copy for each of a million comments would take minutes.
+    while text.endswith("*/", begin, closed := _end_of_words(text, begin, end)):
+        opened = text.rfind("/*", begin, closed - 2)
+        comment = text[opened + 2 : closed - 2].lower()
+        if opened < 0 or "*/" in comment or comment.startswith(("!", "m!")):
+            break
+        end = opened
+    return text[begin:end]
+
+
+def _end_of_words(text: str, begin: int, end: int) -> int:
+    """Return the place after the last character that is neither white space nor a semicolon."""
+    while end > begin and text[end - 1] in "; \t\r\n":
+        end -= 1
+    return end
 
 
 def plain_name(table: str) -> str:
