@@ -42,7 +42,8 @@ def test_two_places_differ_where_they_do(
     capture: Path, made_home: Path, replayer: Replayer, tmp_path: Path
 ) -> None:
     """One function slower, and some rows fewer: these fingerprints alone, and no value is shown."""
-    for label, rows, seconds in (("old", 4700, 0.002), ("new", 4690, 0.01)):
+    # Longer than a statement waits for a processor that other programs use.
+    for label, rows, seconds in (("old", 4700, 0.002), ("new", 4690, 0.05)):
         dump = tmp_path / "shop.sql"
         dump.write_text(DUMP.format(rows=rows, seconds=seconds))
         keys = {"speed": "0", "restore": dump, "verify": "rows"}
