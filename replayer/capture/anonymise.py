@@ -23,7 +23,7 @@ from typing import Final
 
 from replayer.capture.action import Action, language_of
 from replayer.capture.copies import copied
-from replayer.capture.readings import possible, sure
+from replayer.capture.readings import GAP, possible, sure
 
 _DIGITS, _BITS = "0123456789", "01"
 _LOWER, _UPPER = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -116,16 +116,16 @@ _FOR_THE_SERVER: Final = {
     ),
 }
 """Statements whose values belong to the server, not to the data: settings and transactions."""
-_GAP = r"(?:\s|/\*(?:(?!\*/).)*+\*/|--[^\n]*\n)*+"
+_VERSIONED = re.compile(r"/\*m?![0-9]*((?:(?!\*/).)*+)\*/", re.IGNORECASE | re.DOTALL)
+"""A statement of MySQL or MariaDB that only servers of a version execute."""
+_GAP = GAP["postgres"]
 _FUNCTION = re.compile(
-    rf"{_GAP}create\s+(?:or\s+replace\s+)?(?:function|procedure)\b", re.IGNORECASE | re.DOTALL
+    rf"{_GAP}create\s+(?:or\s+replace\s+)?(?:function|procedure)\b", re.IGNORECASE
 )
-_BODY = re.compile(rf"\bas{_GAP}\Z", re.IGNORECASE | re.DOTALL)
+_BODY = re.compile(rf"\bas{_GAP}\Z", re.IGNORECASE)
 """The text before the body of a function."""
 _CODE: Final = {
-    "postgres": re.compile(
-        rf"\bdo{_GAP}(?:language\s+[\w\"']+{_GAP})?\Z", re.IGNORECASE | re.DOTALL
-    ),
+    "postgres": re.compile(rf"\bdo{_GAP}(?:language\s+[\w\"']+{_GAP})?\Z", re.IGNORECASE),
     "mysql": re.compile(
         r"\b(?:prepare\s+(?:`[^`]*`|[^\s;]+)\s*from|execute\s+immediate)\s*\Z", re.IGNORECASE
     ),
@@ -141,13 +141,14 @@ _UNITS: Final = {
 """A character of a string, as it is written."""
 _SPACES: Final = {"n": "\n", "r": "\r", "t": "\t"}
 _MODE = re.compile(
-    r"\s*(?:/\*m?![0-9]*\s*)?set\b(?!\s+(?:global|persist)).*?(?<!global\.)\bsql_mode\s*:?=\s*"
+    rf"{GAP['mysql']}(?:/\*m?![0-9]*\s*)?set\b(?!\s+(?:global|persist))"
+    r".*?(?<!global\.)\bsql_mode\s*:?=\s*"
     r"(?P<more>concat\s*\(\s*@@(?:session\.)?sql_mode\s*,\s*)?['\"]?(?P<modes>[\w, ]*)",
     re.IGNORECASE | re.DOTALL,
 )
 _ANSI: Final = frozenset(("ansi", "ansi_quotes", "db2", "maxdb", "mssql", "oracle", "postgresql"))
 """Modes of MySQL and MariaDB in which a name may be in double quotes, and a string may not."""
-_OPTIONS = re.compile(r"\s*copy\b(?:(?!\bwhere\b|;).)*+", re.IGNORECASE | re.DOTALL)
+_OPTIONS = re.compile(rf"{_GAP}copy\b(?:(?!\bwhere\b|;).)*+", re.IGNORECASE | re.DOTALL)
 """A COPY up to its WHERE or its end; strings in this part are options, and no data."""
 _HINT = re.compile(r"/\*\+\s*\w+\s*\([^'\"]*\)\s*\*/")
 """A hint to the planner, which stays: without it the server takes another plan."""
@@ -203,7 +204,7 @@ class Anonymiser:
 
     def _replaced(self, text: str, pattern: re.Pattern[str], *, names: bool) -> str:
         """Return a text with the literals and comments replaced that `pattern` finds."""
-        kept = _FOR_THE_SERVER[self._dialect].match(text) and ";" not in text.rstrip("; \n")
+        kept = self._is_for_the_server(text, pattern)
         options = _OPTIONS.match(text) if copied(text) is not None else None
         defines = self._dialect == "postgres" and _FUNCTION.match(text) is not None
 
@@ -221,6 +222,19 @@ class Anonymiser:
             return self._literal(match, before, defines=defines)
 
         return pattern.sub(replaced, text)
+
+    def _is_for_the_server(self, text: str, pattern: re.Pattern[str]) -> bool:
+        """Return whether a text is one statement whose values belong to the server.
+
+        `pattern` finds the comments, which tools add to all statements.
+        """
+        # Few of the statements without a comment have one of these.
+        if "/*" in text or "--" in text or "#" in text:
+            text = pattern.sub(_without_gap, text)
+        text = text.strip("; \t\r\n")
+        if self._dialect == "mysql" and (versioned := _VERSIONED.fullmatch(text)):
+            text = versioned[1]
+        return ";" not in text and _FOR_THE_SERVER[self._dialect].match(text) is not None
 
     def _literal(self, match: re.Match[str], before: str, *, defines: bool) -> str:
         """Return the replacement of a string after the text `before`.
@@ -267,6 +281,10 @@ class Anonymiser:
     def value(self, value: str) -> str:
         """Return the replacement of one value without quotes, such as a parameter; `yes` stays."""
         return self._values.replace(value)
+
+
+def _without_gap(match: re.Match[str]) -> str:
+    return " " if match.lastgroup == "gap" else match[0]
 
 
 class ValueReplacer:

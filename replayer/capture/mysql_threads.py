@@ -13,6 +13,7 @@ from replayer.capture.action import Action, LoggedSession
 from replayer.capture.entry import ReadCounts
 from replayer.capture.holes import HOLE
 from replayer.capture.inputs import CUT, Input
+from replayer.capture.readings import GAP
 
 LOADED = "LOAD DATA LOCAL: its data is not in the log"
 CUT_TEXT = "statements cut by a limit of length"
@@ -37,30 +38,25 @@ STARTED = re.compile(r"(\S.*?), Version: (\S+) .*(?:started with:|embedded libra
 """The first line that a server writes when it begins a log."""
 
 _SECRET = re.compile(r"<secret>|\bidentified\b[^;]*\bas\s+'<")
-_NOTHING = r"(?:\s|/\*(?!m?!).*?\*/|(?:#|--\s)[^\n]*\n)*+"
-"""White space and comments; not the comments whose text a server executes."""
+_GAP = GAP["mysql"]
 _LOCAL = re.compile(
-    rf"{_NOTHING}load\s+(?:data|xml)\s+(?:low_priority\s+|concurrent\s+)?local\b",
-    re.IGNORECASE | re.DOTALL,
+    rf"{_GAP}load\s+(?:data|xml)\s+(?:low_priority\s+|concurrent\s+)?local\b",
+    re.IGNORECASE,
 )
-_USE = re.compile(rf"{_NOTHING}use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE | re.DOTALL)
-_EXECUTES = re.compile(
-    rf"{_NOTHING}execute\b(?P<immediate>\s+immediate\b)?", re.IGNORECASE | re.DOTALL
-)
+_USE = re.compile(rf"{_GAP}use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE)
+_EXECUTES = re.compile(rf"{_GAP}execute\b(?P<immediate>\s+immediate\b)?", re.IGNORECASE)
 _CUT_AT = 60_000
 """Length from which on a text that ends with CUT was cut; in a shorter text, CUT is a NUL."""
 _MOST_HELD = 50_000
 _PREPARE = re.compile(
-    rf"({_NOTHING}prepare\s+\S+\s+from\s*)(?:\.\.\.|(?P<variable>@\w+))\s*;?\s*",
-    re.IGNORECASE | re.DOTALL,
+    rf"({_GAP}prepare\s+\S+\s+from\s*)(?:\.\.\.|(?P<variable>@\w+))\s*;?\s*",
+    re.IGNORECASE,
 )
 """A PREPARE as MySQL 8 and later log it, without its text, which may contain a password.
 
 MariaDB logs the name of a variable if the text is in one.
 """
-_PREPARES = re.compile(
-    rf"{_NOTHING}(?:(?:deallocate|drop)\s+)?prepare\b", re.IGNORECASE | re.DOTALL
-)
+_PREPARES = re.compile(rf"{_GAP}(?:(?:deallocate|drop)\s+)?prepare\b", re.IGNORECASE)
 STATES = {
     **dict.fromkeys((1048, 1062, 1169, 1216, 1217, 1451, 1452, 1557, 1586), "23000"),
     **dict.fromkeys((1205,), "HY000"),

@@ -58,14 +58,19 @@ def _mysql(single: str, double: str, comment: str = _COMMENT) -> re.Pattern[str]
     )
 
 
+def _closed(pattern: str) -> str:
+    """Return a pattern of strings or comments without those that the text's end cuts off."""
+    return pattern.replace(r"|\\?\Z", "").replace(r"|\Z", "")
+
+
 def _whole(strings: str, names: str, comments: str) -> re.Pattern[str]:
     """Return a pattern that matches the whole of a text whose quotes are those of SQL.
 
     Each string ends, no word follows one without a space, and no backslash is outside of one.
     """
-    closed = strings.replace(r"|\\?\Z", "").replace(r"|\Z", "")
     return re.compile(
-        rf"(?:{comments}|(?>{closed})(?!\w)|{names}|\w[\w$]*+|\\N\b|[^\w'\"`\\])*+", re.DOTALL
+        rf"(?:{comments}|(?>{_closed(strings)})(?!\w)|{names}|\w[\w$]*+|\\N\b|[^\w'\"`\\])*+",
+        re.DOTALL,
     )
 
 
@@ -76,6 +81,15 @@ _MYSQL = (
     (STRING, _DOUBLE),
 )
 _GAPS = rf"{_COMMENT}|{_COMMENTED}"
+GAP: Final = {
+    # Possessive, as the comments of a text may otherwise be divided in many ways.
+    "postgres": rf"(?s:\s|--[^\n]*|{_closed(_NESTED)})*+",
+    "mysql": rf"(?s:\s|{_closed(_COMMENT)})*+",
+}
+"""SQL dialect -> pattern of the white space and comments between two words, or of nothing.
+
+It does not match a comment without an end, nor one whose text servers of MySQL execute.
+"""
 READINGS: Final = {
     "postgres": (_postgres(STRING), _postgres(_ESCAPED)),
     "mysql": tuple(_mysql(*quotes) for quotes in _MYSQL),

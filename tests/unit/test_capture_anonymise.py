@@ -224,6 +224,55 @@ def test_what_is_no_value_stays(engine: str, text: str, form: str) -> None:
     assert len(after) == len(text)
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "/*xx='xxxx',x='@'*/ {}",
+        "/*x*/\n/* x ; x */ {}",
+        "-- x'x\n{}",
+        "{} /* xxxx='xx' */;",
+        "{}; -- xxx",
+        *("/*x*/{:x}", "{:x} /*x*/"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("engine", "text"),
+    [
+        ("postgres", "SET search_path TO 'abc_d'"),
+        ("postgres", "set statement_timeout = '5s'"),
+        ("postgres", "SET SESSION default_transaction_isolation = 'serializable'"),
+        ("postgres", "set local lock_timeout to 5000"),
+        ("postgres", "copy t from stdin with (format 'csv', null 'NA')"),
+        ("mysql", "SET SESSION sql_mode='STRICT_TRANS_TABLES'"),
+        ("mysql", "set net_write_timeout = 600000"),
+        ("mysql", "/*!40101 SET NAMES 'utf8mb4' */"),
+        ("mysql", "show tables like 'abcdef'"),
+    ],
+)
+def test_settings_stay_whatever_comments_tools_add(engine: str, text: str, form: str) -> None:
+    """Before them, after them and between their words."""
+    commented = form.replace("{:x}", text.replace(" ", " /*x'x@*/ ")).replace("{}", text)
+
+    assert Anonymiser(engine).text(commented) == commented
+
+
+@pytest.mark.parametrize("comment", ["", "/*x*/ ", "-- x\n", "/*!40101 set a = 1 */ "])
+@pytest.mark.parametrize(
+    ("engine", "text"),
+    [
+        ("postgres", "set app.user = 'abcdef'"),
+        ("postgres", "set a = 1 /*; '*/; insert into t values ('abcdef')"),
+        ("mysql", "set @a = 'abcdef'"),
+        ("mysql", "/*!40101 set @a = 'abcdef' */"),
+        ("mysql", "/*! set a = 1 */ insert into t values ('abcdef') /* x */"),
+        ("mysql", "set a = 1 # x\n; insert into t values ('abcdef')"),
+    ],
+)
+def test_data_is_replaced_whatever_comments_tools_add(engine: str, text: str, comment: str) -> None:
+    """Also where a setting is in the comment, or next to it."""
+    assert "abcdef" not in Anonymiser(engine).text(comment + text)
+
+
 @settings(max_examples=200, deadline=None)
 @given(_values, st.integers(0, 10**6), st.sampled_from(["postgres", "mysql"]))
 def test_a_statement_keeps_its_fingerprint(value: str, number: int, engine: str) -> None:
@@ -307,7 +356,7 @@ def test_names_stay_in_the_double_quotes_of_a_session_with_ansi_quotes() -> None
         assert "abcdef" not in after(text)
     assert "tab" not in after(text, session=2)
     for mode in ("''", "@a", "default", "replace(@@sql_mode, 'ANSI', '')"):
-        after("set @@sql_mode=ansi")
+        after("/* tool */ set @@sql_mode=ansi")
         assert "tab" in after(text)
         after(f"set sql_mode={mode}")
         assert "tab" not in after(text)

@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Final
 
+from replayer.capture.readings import GAP
 from replayer.lazy_import import Later
 
 if TYPE_CHECKING:
@@ -11,8 +12,7 @@ else:
     # It loads sqlglot, and few texts have to be read so closely.
     fingerprint = Later("replayer.capture.fingerprint")
 
-_GAP = r"(?:\s|/\*(?![mM]?!)(?:(?!\*/).)*+\*/|--\s[^\n]*+|#[^\n]*+)*+"
-"""White space and comments of MySQL."""
+_GAP = GAP["mysql"]
 _STRING = r"'(?:[^'\\]|\\.|'')*+'|\"(?:[^\"\\]|\\.|\"\")*+\""
 _SET: Final = re.compile(
     rf"{_GAP}set{_GAP}@([a-z_]\w*){_GAP}:?={_GAP}({_STRING}){_GAP};?{_GAP}",
