@@ -43,13 +43,13 @@ _LOCAL = re.compile(
     rf"{_GAP}load\s+(?:data|xml)\s+(?:low_priority\s+|concurrent\s+)?local\b",
     re.IGNORECASE,
 )
-_USE = re.compile(rf"{_GAP}use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE)
+_USE = re.compile(rf"{_GAP}use\s+(`(?:[^`]|``)+`|[^\s;/#]+){_GAP};?{_GAP}\Z", re.IGNORECASE)
 _EXECUTES = re.compile(rf"{_GAP}execute\b(?P<immediate>\s+immediate\b)?", re.IGNORECASE)
 _CUT_AT = 60_000
 """Length from which on a text that ends with CUT was cut; in a shorter text, CUT is a NUL."""
 _MOST_HELD = 50_000
 _PREPARE = re.compile(
-    rf"({_GAP}prepare\s+\S+\s+from\s*)(?:\.\.\.|(?P<variable>@\w+))\s*;?\s*",
+    rf"({_GAP}prepare\s+\S+\s+from\s*)(?:\.\.\.|(?P<variable>@\w+)){_GAP};?{_GAP}",
     re.IGNORECASE,
 )
 """A PREPARE as MySQL 8 and later log it, without its text, which may contain a password.

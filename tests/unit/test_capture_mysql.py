@@ -244,6 +244,68 @@ def test_a_slow_log_of_mariadb(converted: Callable[..., Any]) -> None:
     assert [one.database for one in sessions.values()] == ["shop"]
 
 
+_PLAN = """#
+# explain: id\tselect_type\ttable\ttype\tpossible_keys\tkey\tkey_len\tref\trows\tr_rows\tExtra
+# explain: 1\tSIMPLE\tThread_id: 9 Query_time: 7\tALL\tNULL\tNULL\tNULL\tNULL\t2\t2.00\tUsing where
+#
+"""
+_WARNED = """# Warnings
+# Note 1051 Unknown table 'shop.t'
+# Warning 1292 Truncated incorrect INTEGER value: 'Thread_id: 9 Query_time: 7
+# Rows_sent: 7
+select 7;'
+"""
+
+
+@pytest.mark.parametrize("more", [_PLAN, _WARNED, _PLAN + _WARNED])
+def test_plans_and_warnings_in_the_head_of_an_entry_change_nothing(
+    converted: Callable[..., Any], more: str
+) -> None:
+    """As MariaDB writes them with log_slow_verbosity=explain,warnings."""
+    first = re.compile(r"(?<!;\n)^(?:use|SET .*timestamp)", re.MULTILINE)
+    planned, count = first.subn(rf"{more}\g<0>", _SLOW_MARIADB)
+
+    assert count == 3
+    assert converted(slow=planned) == converted(slow=_SLOW_MARIADB)
+
+
+@pytest.mark.parametrize("first", ["#", "# explain: x", "# Thread_id: 9", "# Query_time: 7"])
+def test_comments_that_begin_a_text_are_of_the_text(
+    converted: Callable[..., Any], first: str
+) -> None:
+    """The last line of a head is SET timestamp; what follows is what a client sent."""
+    text = f"{first}\n# Query_time: 7\nselect 5"
+    _, _, _, actions = converted(slow=_SLOW_MARIADB.replace("select sleep(1.25)", text))
+
+    assert next(each.text for each in actions if each.text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        *(
+            (text, 0)
+            for text in ("select 1", "(select 1)", "show tables", "with a as (b) select 1")
+        ),
+        *((text, 0) for text in ("/* orm */ select 1", "# orm\nselect 1", "-- orm\nselect 1")),
+        *((text, 0) for text in ("/*a*/ /*b*/ ( /*c*/ (select 1))", "/*M*/select 1")),
+        *(
+            (text, UNKNOWN)
+            for text in ("/* select */ update t set a = 1", "-- select\ndelete from t")
+        ),
+        *((text, UNKNOWN) for text in ("# select 1", "/*! update t set a = 1 */", "--select 1")),
+    ],
+)
+def test_no_row_is_known_of_a_query_whatever_comments_it_has(
+    converted: Callable[..., Any], text: str, rows: int
+) -> None:
+    """MySQL's log has no number of changed rows, which Rows_sent is not."""
+    log = _INSIDE.format(second=2, duration="0.100000", routine="", text=text)
+    _, _, _, actions = converted(slow=log)
+
+    assert [each.rows for each in actions if each.text] == [rows]
+
+
 _INSIDE = """# Time: 2026-11-22T03:00:{second:02}.500000Z
 # User@Host: anna[anna] @ localhost []  Id:     8
 # Query_time: {duration}  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0
@@ -367,6 +429,10 @@ def test_statements_that_the_log_has_twice_run_once(
         (
             ["Query\t/* tool */ load data local infile 'x' into table t", "Query\tselect 1"],
             ["select 1"],
+        ),
+        (
+            ["Query\tprepare s from @a /* tool */", "Prepare\tselect 1"],
+            ["prepare s from 'select 1'"],
         ),
         (
             ["Query\tuse nosuch", "Query\tcreate database nosuch", "Init DB\tnosuch"],

@@ -25,6 +25,7 @@ from replayer.capture.mysql_threads import (
     dated,
 )
 from replayer.capture.open_texts import OpenText
+from replayer.capture.readings import GAP
 from replayer.capture.stamps import StampReader
 
 ENGINE = "mysql"
@@ -49,8 +50,17 @@ _PAIR = re.compile(r"(\w+): ?(\S*)")
 _STAMP = re.compile(r"SET (?:\w+=\d+,)*timestamp=(\d{1,11}(?:\.\d{1,9})?);")
 _USE = re.compile(r"use (.*);", re.IGNORECASE)
 _COMMAND = re.compile(r"# administrator command: (.*?);?")
+_GAP = GAP["mysql"]
+_EXPLAINED = "# explain: "
+"""Begin of a line of MariaDB's plan, in the head between two lines that are only #."""
+_WARNINGS = "# Warnings"
+"""The line before a statement's warnings, with which the head of MariaDB's entry ends.
+
+A warning may have values of the statement, and these several lines.
+"""
 _RETURNS = re.compile(
-    r"[\s(]*(?:select|show|with|desc|explain|values|table|check|analyze)\b", re.IGNORECASE
+    rf"{_GAP}(?:\({_GAP})*+(?:select|show|with|desc|explain|values|table|check|analyze)\b",
+    re.IGNORECASE,
 )
 _HEADINGS = re.compile(r"(?i:tcp port): .*|Time\s+Id\s+Command\s+Argument\s*|/\*.*\*/;?")
 _TEXTLESS = frozenset({"Execute", "Fetch"})
@@ -148,7 +158,7 @@ class _Log:
                 self._divide()
                 self.take(line)
                 return
-        if line.startswith("# "):
+        if line == "#" or line.startswith("# "):
             if both := _TIME_AND_USER.fullmatch(line):
                 self.take(both[1])
                 self.take(both[2])
@@ -253,14 +263,24 @@ class _Log:
         if (ended or (self._text is None and not self._facts)) and _NAMELESS.fullmatch(line):
             self.finish()
             self._facts = {"user": ""}
-        if self._text is not None or not self._facts or _COMMAND.fullmatch(line):
+        # A head ends with SET timestamp.
+        in_head = self._text is None and self._facts and not self._stamp_ns
+        if not in_head or _COMMAND.fullmatch(line):
             return False
+        self._note(line)
+        return True
+
+    def _note(self, line: str) -> None:
+        """Store the facts in a line of an entry's head; a plan and warnings have none."""
+        if line == _WARNINGS:
+            self._facts[_WARNINGS] = ""
+        if _WARNINGS in self._facts or line.startswith(_EXPLAINED):
+            return
         pairs = dict(_PAIR.findall(line))
         self._facts.update(pairs)
         if "Thread_id" in pairs:
             self._facts["thread"] = pairs["Thread_id"]
             self._facts.pop("shared", None)
-        return True
 
     def _begun(self, line: str) -> None:
         self.finish()
@@ -279,6 +299,8 @@ class _Log:
                 return
             if match := _STAMP.fullmatch(line):
                 self._stamp_ns = self._clock.epoch(match[1])
+                return
+            if _WARNINGS in self._facts:
                 return
         if self._text is None:
             self._text = []
