@@ -80,6 +80,8 @@ STATES = {
 
 
 SILENT = "the log does not say which statements failed"
+RESET = "reset connection"
+"""The command, in small letters, with which pools give a session back; servers write both."""
 
 
 class StampSpreader:
@@ -115,10 +117,10 @@ class StampSpreader:
 class _Known:
     """The state of one session of a MySQL server while its log is read."""
 
-    __slots__ = ("database", "immediate", "last_ns", "number", "preparing", "twice")
+    __slots__ = ("database", "immediate", "last_ns", "logged", "preparing", "twice")
 
-    def __init__(self, number: int, database: str) -> None:
-        self.number, self.database = number, database
+    def __init__(self, logged: LoggedSession) -> None:
+        self.logged, self.database = logged, logged.database
         self.last_ns = 0
         self.preparing: Action | None = None
         """A PREPARE whose text comes with the next command."""
@@ -148,7 +150,7 @@ class ThreadAssembly:
         A restarted server numbers its threads from the beginning.
         """
         for thread in list(self._known):
-            self.disconnect(thread, max(time_ns, self._known[thread].last_ns))
+            self.disconnect(thread, time_ns)
 
     def connect(self, thread: str, time_ns: int, user: str, database: str) -> None:
         """Begin a session for a thread; if the thread has a session already, end that one first.
@@ -158,12 +160,29 @@ class ThreadAssembly:
         self.disconnect(thread, time_ns)
         self._open(thread, time_ns, user, database, before=False)
 
+    def reset(self, thread: str, time_ns: int) -> None:
+        """End the session of a thread, if it has one, and begin one in the same database.
+
+        The server has then rolled back the open transaction, and forgotten what the session had:
+        its variables, temporary tables, locks and prepared statements.  `time_ns` is in nanoseconds
+        since 1970.
+        """
+        known = self._known.get(thread)
+        # Without a statement there is nothing to forget.
+        if known is None or not known.last_ns:
+            return
+        self.connect(thread, time_ns, known.logged.user, known.logged.database)
+        if known.database != known.logged.database:
+            self.use(thread, time_ns, known.database)
+
     def disconnect(self, thread: str, time_ns: int) -> None:
         """End the session of a thread, if it has one, at `time_ns` in nanoseconds since 1970."""
         known = self._known.pop(thread, None)
         if known is not None:
             self._release(known)
-            self._ended.append(Action(known.number, "disconnect", time_ns))
+            # Times of whole seconds do not show the order within a second.
+            end_ns = max(time_ns, known.last_ns)
+            self._ended.append(Action(known.logged.number, "disconnect", end_ns))
 
     def break_off(self) -> None:
         """Forget which command each session is expected to send next.
@@ -192,7 +211,7 @@ class ThreadAssembly:
         self._release(known)
         known.database = database
         quoted = database.replace("`", "``")
-        self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
+        self._put(known, Action(known.logged.number, "simple", time_ns, text=f"USE `{quoted}`"))
 
     def prepare(self, thread: str, time_ns: int, text: str) -> None:
         """Process an entry of the command Prepare, which has the text of a PREPARE statement.
@@ -218,18 +237,22 @@ class ThreadAssembly:
         self._release(known)
         twice, known.twice = known.twice, False
         if not twice and self._whole(text):
-            self._put(known, Action(known.number, "simple", time_ns, text=text))
+            self._put(known, Action(known.logged.number, "simple", time_ns, text=text))
 
     def query(
         self, thread: str, action: Action, database: str | None = None, user: str = ""
     ) -> None:
-        """Add a statement of a thread; begin a session if the thread has none.
+        """Add a statement of a thread; begin a session if the thread has none of its user.
 
         The number of the session in `action` is not set yet.  `database` is the database in which
         the statement ran, and `user` its user, if the log has them for each statement; else they
         are None and "".
         """
         logged = database is not None
+        known = self._known.get(thread)
+        if known is not None and user and known.logged.user not in ("", user):
+            # The slow log of MariaDB has no entry of the command that changes the user.
+            self.connect(thread, action.start_ns, user, database or "")
         known = self._known.get(thread) or self._open(
             thread, action.start_ns, user, database or "", before=not logged
         )
@@ -237,7 +260,7 @@ class ThreadAssembly:
             return
         if database is not None and database != known.database:
             self.use(thread, action.start_ns, database)
-        action = action._replace(session=known.number)
+        action = action._replace(session=known.logged.number)
         if match := _USE.match(action.text):
             known.database = match[1].strip("`").replace("``", "`")
         executes = _EXECUTES.match(action.text)
@@ -284,11 +307,12 @@ class ThreadAssembly:
         return known or self._open(thread, time_ns, "", database, before=before)
 
     def _open(self, thread: str, time_ns: int, user: str, database: str, *, before: bool) -> _Known:
-        known = self._known[thread] = _Known(self._count, database)
+        logged = LoggedSession(self._count, user, database, began_before=before)
+        known = self._known[thread] = _Known(logged)
         self._count += 1
         self._reading.sessions += 1
-        self._announce(LoggedSession(known.number, user, database, began_before=before))
-        self._ended.append(Action(known.number, "connect", time_ns))
+        self._announce(logged)
+        self._ended.append(Action(logged.number, "connect", time_ns))
         return known
 
 

@@ -19,6 +19,7 @@ from replayer.capture.mysql_threads import (
     NO_TIME,
     ONE_SESSION,
     PREPARED,
+    REFUSED,
     SILENT,
 )
 from replayer.errors import Impossible
@@ -304,6 +305,115 @@ def test_no_row_is_known_of_a_query_whatever_comments_it_has(
     _, _, _, actions = converted(slow=log)
 
     assert [each.rows for each in actions if each.text] == [rows]
+
+
+def _general(*lines: str) -> str:
+    """Return a general log of one thread with a line each second."""
+    return _HEAD + "".join(
+        f"2026-11-22T03:00:{second:02}.000000Z\t    8 {line}\n" for second, line in enumerate(lines)
+    )
+
+
+def _slow_entry(second: int, user: str, text: str, *, error: int = 0, schema: str = "") -> str:
+    """Return an entry of a thread in a slow log of MySQL."""
+    used = f"use {schema};\n" if schema else ""
+    return (
+        f"# Time: 2026-11-22T03:00:{second:02}.000000Z\n"
+        f"# User@Host: {user}[{user}] @  [10.0.0.1]  Id:    12\n"
+        "# Query_time: 0.100000  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0"
+        f" Errno: {error}\n{used}SET timestamp=17953164{second:02};\n{text};\n"
+    )
+
+
+_COMMAND = "# administrator command: "
+
+
+@pytest.mark.parametrize("command", ["Change user", "Ping"])
+def test_a_slow_log_ends_the_session_of_a_changed_user(
+    converted: Callable[..., Any], command: str
+) -> None:
+    """The server has rolled back its transaction; MariaDB's log does not have the command."""
+    entries = (
+        ("app", "set autocommit=0", "shop"),
+        ("app", "update t set a = 1", ""),
+        ("bob", f"{_COMMAND}{command}", "other"),
+        ("bob", "insert into t values (7)", ""),
+        ("bob", f"{_COMMAND}Quit", ""),
+    )
+    log = "".join(
+        _slow_entry(second, user, text, schema=schema)
+        for second, (user, text, schema) in enumerate(entries)
+    )
+    summary, _, sessions, actions = converted(slow=log)
+
+    who = [(sessions[each.session].user, each.does, each.text) for each in actions]
+    assert who == [
+        ("app", "connect", ""),
+        ("app", "simple", "set autocommit=0"),
+        ("app", "simple", "update t set a = 1"),
+        ("app", "disconnect", ""),
+        ("bob", "connect", ""),
+        ("bob", "simple", "insert into t values (7)"),
+        ("bob", "disconnect", ""),
+    ]
+    named = [(one.database, one.began_before) for one in sessions.values()]
+    assert named == [("shop", False), ("other", False)]
+    assert not summary.skipped
+
+
+def test_a_user_whose_change_failed_has_no_session(converted: Callable[..., Any]) -> None:
+    """The server has closed the connection."""
+    log = _slow_entry(1, "app", "begin") + _slow_entry(
+        2, "bob", f"{_COMMAND}Change user", error=1045
+    )
+    summary, _, _, actions = converted(slow=log)
+
+    assert [each.does for each in actions] == ["connect", "simple", "disconnect"]
+    assert summary.skipped == {REFUSED: 1}
+
+
+@pytest.mark.parametrize("command", ["Reset Connection", "Reset connection"])
+@pytest.mark.parametrize("kind", ["slow", "general"])
+def test_a_connection_that_is_reset_is_another_session(
+    converted: Callable[..., Any], kind: str, command: str
+) -> None:
+    """It has no transaction, temporary table or variable of before, but the same database."""
+    text = "create temporary table ids (a int)"
+    sent = (command, text, command, text, command, command)
+    if kind == "slow":
+        log = "".join(
+            _slow_entry(
+                second,
+                "app",
+                f"{_COMMAND}{each}" if each == command else each,
+                schema="" if second else "shop",
+            )
+            for second, each in enumerate(sent)
+        )
+    else:
+        log = _general(
+            "Connect\tapp@web on shop using Socket",
+            *(f"{each}\t" if each == command else f"Query\t{each}" for each in sent),
+        )
+    summary, _, sessions, actions = converted(log=log)
+
+    whole = ["connect", text, "disconnect"]
+    assert [each.text or each.does for each in actions] == [*whole, *whole, "connect"]
+    named = [(one.user, one.database, one.began_before) for one in sessions.values()]
+    assert named == [("app", "shop", False)] * 3
+    assert not summary.skipped
+
+
+def test_a_connection_that_is_reset_stays_in_its_database(converted: Callable[..., Any]) -> None:
+    """Also in another one than that with which it began."""
+    log = _general("Connect\ta@web on shop", "Query\tuse other /* x */", "Reset Connection\t")
+    _, _, sessions, actions = converted(general=log)
+
+    assert [each.text or each.does for each in actions] == [
+        *("connect", "use other /* x */", "disconnect"),
+        *("connect", "USE `other`"),
+    ]
+    assert [one.database for one in sessions.values()] == ["shop", "shop"]
 
 
 _INSIDE = """# Time: 2026-11-22T03:00:{second:02}.500000Z

@@ -12,6 +12,7 @@ from replayer.capture.mysql_threads import (
     LOCAL,
     NO_TIME,
     REPLICATION,
+    RESET,
     SILENT,
     STARTED,
     StampSpreader,
@@ -214,6 +215,8 @@ class _Log:
             assembly.use(thread, time_ns, text)
         elif command in ("Connect", "Change user"):
             self._connect(thread, time_ns, text)
+        elif command.lower() == RESET:
+            assembly.reset(thread, time_ns)
         elif command == "Quit":
             assembly.disconnect(thread, time_ns)
         elif command.startswith(("Binlog Dump", "Register", "Slave", "Connect Out")):

@@ -6,6 +6,7 @@ from functools import partial
 
 from replayer.capture import holes
 from replayer.capture.action import UNKNOWN, Action
+from replayer.capture.entry import ReadCounts
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.logs import ReadRequest
 from replayer.capture.mysql_threads import (
@@ -15,6 +16,7 @@ from replayer.capture.mysql_threads import (
     NO_SESSION,
     NO_TIME,
     ONE_SESSION,
+    RESET,
     SILENT,
     STARTED,
     STATES,
@@ -126,8 +128,7 @@ class _Log:
         self._zone_ns = 0
         """Nanoseconds by which the local times of stamps with whole seconds are ahead of UTC."""
         self._zoned = False
-        self._inside: dict[str, _Inside] = {}
-        """Thread -> the statements inside of a routine, until the statement with the routine."""
+        self._routines = _Routines(order.reading)
 
     def begin(self, head: str) -> None:
         """Compute the time zone of a file from the entries in `head`, its beginning.
@@ -312,21 +313,18 @@ class _Log:
         thread = facts["thread"]
         start = moment if "QC_hit" in facts else moment - max(duration, 0)
         if "Stored_routine" in facts:
-            self._add_inside(thread, start, max(duration, 0))
+            self._routines.add(thread, start, max(duration, 0))
             return
-        self._leave(thread, start, max(duration, 0))
+        self._routines.leave(thread, start, max(duration, 0))
         if match := _COMMAND.fullmatch(text):
-            if match[1] == "Quit" and "shared" not in facts:
-                self.assembly.disconnect(thread, start + max(duration, 0))
-            elif match[1] in _TEXTLESS:
-                self.assembly.skip(EXECUTED)
+            self._command(match[1], facts, start + max(duration, 0))
             return
         if "shared" in facts:
             self._reading.notes[ONE_SESSION] = None
         if text.startswith("throttle: "):
             self.assembly.skip(THROTTLED)
             return
-        error = int(facts.get("Errno") or facts.get("Last_errno") or 0)
+        error = _error(facts)
         action = Action(
             0,
             "simple",
@@ -338,17 +336,42 @@ class _Log:
         )
         self.assembly.query(thread, action, facts["Schema"], facts["user"])
 
-    def _add_inside(self, thread: str, start: int, duration: int) -> None:
-        """Count a statement of a stored routine as not replayed."""
+    def _command(self, command: str, facts: dict[str, str], end_ns: int) -> None:
+        """Process an administrator command of a thread; `end_ns` is in nanoseconds since 1970."""
+        thread = facts["thread"]
+        if command in _TEXTLESS:
+            self.assembly.skip(EXECUTED)
+        if "shared" in facts:
+            return  # the other connections of the user go on
+        if command == "Quit":
+            self.assembly.disconnect(thread, end_ns)
+        elif command == "Change user" and _error(facts):
+            self.assembly.refused(thread, end_ns)
+        elif command == "Change user":
+            self.assembly.connect(thread, end_ns, facts["user"], facts["Schema"])
+        elif command.lower() == RESET:
+            self.assembly.reset(thread, end_ns)
+
+
+class _Routines:
+    """The statements inside of stored routines, until the statement that has the routine."""
+
+    def __init__(self, reading: ReadCounts) -> None:
+        self._reading = reading
+        self._inside: dict[str, _Inside] = {}
+        """Thread -> its statements inside of a routine."""
+
+    def add(self, thread: str, start: int, duration: int) -> None:
+        """Count a statement of a stored routine as not replayed; times are in nanoseconds."""
         count, first, total = self._inside.get(thread, (0, start, 0))
         self._inside[thread] = (count + 1, min(first, start), total + duration)
         self._reading.skip(INSIDE)
 
-    def _leave(self, thread: str, start: int, duration: int) -> None:
+    def leave(self, thread: str, start: int, duration: int) -> None:
         """Process a thread's next statement after those inside of a stored routine, if any.
 
         If it is the one that has the routine, a CALL for example, it is replayed with all of them.
-        Percona's logs have no such statement.
+        Percona's logs have no such statement.  Times are in nanoseconds.
         """
         count, first, total = self._inside.pop(thread, (0, 0, 0))
         # Times of whole seconds do not show the order of begins.
@@ -363,6 +386,11 @@ def _duration(text: str) -> int:
     except (ValueError, OverflowError):
         return UNKNOWN
     return duration if 0 <= duration <= _LONGEST_NS else UNKNOWN
+
+
+def _error(facts: dict[str, str]) -> int:
+    """Return the number of the error of an entry; 0 if it has none."""
+    return int(facts.get("Errno") or facts.get("Last_errno") or 0)
 
 
 def _rows(text: str, facts: dict[str, str]) -> int:
