@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+from replayer.capture.readings import GAP
+
 DEADLOCK_NS = 10**9
 """The default of deadlock_timeout, in nanoseconds, used until the log shows another value."""
 RESOLUTION_NS = 10**6
@@ -13,8 +15,10 @@ _WAITS = re.compile(
 """The message of log_lock_waits about a session that waits for a lock."""
 _NAMED = r"(deadlock|lock|statement)_timeout"
 _VALUE = r"(\d{1,12})\s*(us|ms|s|min|h|d)?"
+_GAP = GAP["postgres"]
 _GIVEN = re.compile(
-    rf"\s*set\s+(?:session\s+|(local)\s+)?{_NAMED}\s*(?:=|\bto\b)\s*'?\s*{_VALUE}\s*'?\s*;?\s*\Z",
+    rf"{_GAP}set\b{_GAP}(?:session\b{_GAP}|(local)\b{_GAP})?{_NAMED}{_GAP}(?:=|\bto\b){_GAP}"
+    rf"'?\s*{_VALUE}\s*'?{_GAP};?{_GAP}\Z",
     re.IGNORECASE,
 )
 _CHANGED = re.compile(rf'()parameter "{_NAMED}" changed to "{_VALUE}"')

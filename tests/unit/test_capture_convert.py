@@ -300,6 +300,13 @@ LOST = "canceling statement due to lock timeout"
                 query="SELECT 1"),
             0.7,
         ),
+        # With comments of tools.
+        (
+            row(12, "duration: 0.100 ms  statement: -- a\nset/**/statement_timeout=700 /* b */;"),
+            row(20, "canceling statement due to statement timeout", level="ERROR", state="57014",
+                query="SELECT 1"),
+            0.7,
+        ),
         (
             row(12, "process 7 still waiting for ShareLock on transaction 9 after 1000.000 ms"),
             row(20, "canceling statement due to user request", level="ERROR", state="57014",

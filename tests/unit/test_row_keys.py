@@ -70,13 +70,27 @@ def test_a_row_is_found_where_it_is_certain(table: str, text: str, row: str | No
         ("UPDATE cell SET v = 1 WHERE id = 5 /* a */ /* b */;\n", "id = 5"),
         ("UPDATE cell SET v = 1 WHERE id = 5; /* a */", "id = 5"),
         ("DELETE FROM cell WHERE id = 5 /* a */", "id = 5"),
+        ("-- name: UpdateCell :exec\nUPDATE cell SET v = 1 WHERE id = 5", "id = 5"),
+        ("--\r\n-- it's\n# a\n/* b */ UPDATE cell SET v = 1 WHERE id = 5", "id = 5"),
+        ("UPDATE cell SET v = 1 WHERE id = 5 -- app:web", "id = 5"),
+        ("UPDATE cell SET v = 1 WHERE id = 5 -- /* a */", "id = 5"),
+        ("UPDATE cell SET v = 'a' WHERE id = '5' /* a */; -- it's\n", "id = 5"),
+        ("-- a\nUPDATE cell SET v = 1 WHERE id = 5 -- b\n/* c */ -- d\r\n", "id = 5"),
         # Executed by MySQL, or read otherwise by one of the servers.
         ("UPDATE cell SET v = 1 WHERE id = 5 /*! OR v = 2 */", None),
         ("UPDATE cell SET v = 1 WHERE id = 5 /*M!100000 OR v = 2 */", None),
         ("UPDATE cell SET v = 1 WHERE id = 5 /*!50000 /* a */ OR v = 2 */", None),
         ("/*! UPDATE other SET v = 1; */ UPDATE cell SET v = 1 WHERE id = 5", None),
         ("/* a /* b */ UPDATE other SET v = 1; */ UPDATE cell SET v = 1 WHERE id = 5", None),
-        ("UPDATE cell SET v = 1 WHERE id = 5 -- /* a */", None),
+        ("--name\nUPDATE cell SET v = 1 WHERE id = 5", None),
+        ("-- a\rUPDATE other SET v = 1;\nUPDATE cell SET v = 1 WHERE id = 5", None),
+        ("UPDATE cell SET v = 1 WHERE id = 5 --1", None),
+        ("UPDATE cell SET v = 1 WHERE id = 5 # a", None),
+        ("UPDATE cell SET v = 1 WHERE id = 5 -- a\nOR v = 2", None),
+        ("UPDATE cell SET v = 1 WHERE id = 5 -- a\rOR v = 2", None),
+        ("UPDATE cell SET v = 'a WHERE id = 5 -- '", None),
+        ("UPDATE cell SET v = 'a\\' WHERE id = 5 -- '", None),
+        ("UPDATE cell SET v = $$ WHERE id = 5 -- $$", None),
         ("UPDATE cell SET v = 1 -- WHERE id = 5 /* a */", None),
         ("UPDATE cell SET v = '/*' WHERE id = 5 OR '*/' = '*/'", None),
         ("UPDATE cell SET v = 1 WHERE id = 5 /* a */ OR v = 2 /* b */", None),
@@ -92,7 +106,7 @@ def test_comments_before_and_after_a_change_hide_no_row(text: str, row: str | No
     assert (key and key.words) == row
 
 
-@pytest.mark.parametrize("form", ["{}", "/*app='shop'*/ {}", "{} /*app='shop'*/"])
+@pytest.mark.parametrize("form", ["{}", "/*app='shop'*/ {}", "{} /*app='shop'*/", "-- a\n{} -- b"])
 def test_the_planned_order_is_one_of_rows_whatever_comments_tools_add(form: str) -> None:
     """Two changes of a row that met are named by the row, not by their whole table."""
     statement = Fingerprints().statement(form.format("UPDATE cell SET v = 1 WHERE id = 5"))
@@ -109,9 +123,10 @@ def test_the_planned_order_is_one_of_rows_whatever_comments_tools_add(form: str)
 
 def test_many_comments_take_no_long_time() -> None:
     """A text may have hundreds of thousands of comments."""
-    many = "/**/" * 300_000
+    many, lines = "/**/" * 300_000, "\n-- a" * 300_000
 
     assert without_outer_comments(many + "x" + many) == "x"
+    assert without_outer_comments(f"{lines}\nx{lines}{many}{lines}").rstrip() == "x"
     assert without_outer_comments("/*" * 300_000) == "/*" * 300_000
 
 

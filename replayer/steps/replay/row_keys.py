@@ -33,8 +33,19 @@ _EQUAL = re.compile(
 _INSERT = re.compile(r"\s*insert\s+into\s+\S+\s*(?:\([^()']*\)\s*)?values\s*(?=\()")
 _CONFLICT = re.compile(r"\bon\s+(?:conflict|duplicate)\b")
 _VALUE = re.compile(r"-?\d{1,15}|[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
-_COMMENTS_FIRST = re.compile(r"(?:\s|/\*(?!m?!)(?:(?!/\*|\*/).)*+\*/)*+", re.IGNORECASE | re.DOTALL)
-"""Comments without a comment in them; not those whose text MySQL and MariaDB execute."""
+_COMMENT = r"/\*(?!m?!)(?:(?!/\*|\*/).)*+\*/"
+"""A comment without a comment in it; not one whose text MySQL and MariaDB execute."""
+_DASHES = r"--(?=[ \t\r\n])[^\r\n]*+"
+"""A comment up to the end of its line, where PostgreSQL ends one at a carriage return, too."""
+_COMMENTS_FIRST = re.compile(
+    rf"(?:\s|{_COMMENT}|(?:{_DASHES}|#[^\r\n]*+)\r?\n)*+", re.IGNORECASE | re.DOTALL
+)
+_COMMENTS_LAST = re.compile(
+    rf"(?:[^'\"`$#\\/-]++|/(?!\*)|-(?!-)|'[^'\\]*+'|\"[^\"\\]*+\"|`\w++`|\$\d|{_COMMENT})*+"
+    rf"(?P<comments>{_DASHES}(?:[\s;]|{_DASHES}|{_COMMENT})*+)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Comments from the first -- on, after a text whose strings every server reads in the same way."""
 
 
 class RowKey(NamedTuple):
@@ -117,6 +128,8 @@ def without_outer_comments(text: str) -> str:
     """
     first = _COMMENTS_FIRST.match(text)
     begin, end = first.end() if first is not None else 0, len(text)
+    if "--" in text and (last := _COMMENTS_LAST.fullmatch(text, begin)) is not None:
+        end = last.start("comments")
     # By places, as a copy for each of a million comments would take minutes.
     while text.endswith("*/", begin, closed := _end_of_words(text, begin, end)):
         opened = text.rfind("/*", begin, closed - 2)
