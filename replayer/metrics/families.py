@@ -1,8 +1,9 @@
 """The metric families: their names, and their samples from a run.
 
 There is one sample per step, not one per repeat: a gauge is the median of the repeats that were
-done, as in the report.  A metric of a step has the labels `run` and `step`.  All other facts of the
-run are labels of replayer_run_info; a query joins this metric `on (run)`.
+done, as in the report.  Words that differ between them are counted: `cold 2 of 3, hot 1 of 3`.  A
+metric of a step has the labels `run` and `step`.  All other facts of the run are labels of
+replayer_run_info; a query joins this metric `on (run)`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from prometheus_client.core import (
     Metric,
 )
 
+from replayer.analysis.repeats import by_name, counted, finished, medians
 from replayer.errors import ReplayerError
 from replayer.metrics import latency
 from replayer.model import Status
@@ -31,7 +33,7 @@ from replayer.run.plan import workload as workload_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from replayer.model import Ledger, Measurement, Run, StepResult
+    from replayer.model import Ledger, Run, StepResult
 
 _Family = TypeVar("_Family", bound=Metric)
 _LONGEST = 128
@@ -232,17 +234,14 @@ class MetricFamilies:
         for name, stamp in (("started", run.started), ("finished", run.finished or "")):
             self.put(f"replayer_run_{name}_timestamp_seconds", [run.id], _instant(stamp))
         self.put("replayer_run_planned_steps", [run.id], _planned(run))
-        steps: dict[str, list[StepResult]] = {}
-        for step in run.steps:
-            steps.setdefault(step.name, []).append(step)
-        for name, results in steps.items():
-            self._step([run.id, name], results)
+        for results in by_name(run.steps):
+            self._step([run.id, results[0].name], results)
 
     def _step(self, of: list[str], results: list[StepResult]) -> None:
         for status in dict.fromkeys(result.status for result in results):
             number = sum(result.status is status for result in results)
             self.put("replayer_step_results", [*of, status.value], number)
-        done = [result for result in results if result.status is Status.DONE]
+        done = finished(results)
         if not done:
             return
         took = median(result.elapsed for result in done)
@@ -256,14 +255,19 @@ class MetricFamilies:
     def _proof(self, of: list[str], done: list[StepResult]) -> None:
         colds = [result.cold for result in done if result.cold is not None]
         if colds:
-            words = {key: str(getattr(colds[-1], key)) for key in ("asked", "got", "proof")}
+            words = {
+                key: counted([str(getattr(cold, key)) for cold in colds])
+                for key in ("asked", "got", "proof")
+            }
             self._info("replayer_step_cold", of, words)
             self.put("replayer_step_resident_ratio", of, _median(c.resident_share for c in colds))
         ledgers = [result.ledger for result in done if result.ledger is not None]
         if ledgers:
-            last = ledgers[-1]
-            words = {"asked": last.asked or "", "verdict": last.verdict}
-            self._info("replayer_step_ledger", of, words | {"device": last.device or ""})
+            words = {
+                key: counted([str(getattr(ledger, key) or "") for ledger in ledgers])
+                for key in ("asked", "verdict", "device")
+            }
+            self._info("replayer_step_ledger", of, words)
             for name, labels, value in _ledger(ledgers):
                 self.put(name, [*of, *labels], value)
 
@@ -374,17 +378,14 @@ def _measured(done: list[StepResult]) -> Iterator[tuple[str, list[str], float | 
     The labels `run` and `step` come first in each family, and the further values follow them.  Only
     the repeats that were done count.
     """
-    kinds: dict[str, Measurement] = {m.metric: m for result in done for m in result.measurements}
-    for metric, kind in kinds.items():
+    for kind in medians(done):
         ending, factor = _UNITS.get(kind.unit, ("", 1.0))
-        labels = [metric]
+        labels = [kind.metric]
         if not ending and kind.unit.endswith("/s"):
             ending = "_per_second"
         elif not ending:
             labels.append(kind.unit)
-        middle = _median(result.value(metric) for result in done)
-        value = None if middle is None else middle * factor
-        yield f"replayer_step_measured{ending}", labels, value
+        yield f"replayer_step_measured{ending}", labels, kind.value * factor
 
 
 def _over(done: list[StepResult], column: str, factor: float) -> float | None:

@@ -9,6 +9,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +24,7 @@ from replayer import journal
 from replayer.errors import Impossible
 from replayer.metrics import address, latency, run_files, serving, textfile
 from replayer.metrics.families import MetricFamilies
-from replayer.model import Better, Measurement, Run, Status, StepResult
+from replayer.model import Better, Cold, Measurement, ReadOrigin, Run, Status, StepResult
 from replayer.report.documents.series_means import mean
 from replayer.results import store, stored_histogram
 from replayer.results.store import FORMAT
@@ -96,6 +97,27 @@ def test_all_measurements_are_exported_as_the_report_has_them(stored: Run) -> No
             assert number == pytest.approx(one.value * (0.01 if one.unit == "%" else 1), rel=1e-12)
         took = value(samples, "replayer_step_elapsed_seconds", step=step.name)
         assert took == pytest.approx(step.elapsed, rel=1e-12)
+
+
+def test_words_of_repeats_that_differ_are_counted(stored: Run) -> None:
+    """The gauges are medians of all repeats: the words next to them are not of the last alone."""
+    plain = step_of(stored, 1)
+    assert plain.ledger is not None
+    steps = []
+    for number, (got, verdict) in enumerate(
+        [("hot", "cached"), ("hot", "cached"), ("cold", "physical")], 1
+    ):
+        ledger = plain.ledger.model_copy(update={"verdict": ReadOrigin(verdict)})
+        cold = Cold.model_validate({"asked": "cold", "got": got, "method": "", "proof": "fincore"})
+        steps.append(step_of(stored, number, cold=cold, ledger=ledger))
+    for order in permutations(steps):
+        samples = exported(stored.model_copy(update={"steps": order}))
+        infos = {name: dict(pairs) for name, pairs in samples if name.endswith("_info")}
+        cold_, ledger_ = (infos[f"replayer_step_{name}_info"] for name in ("cold", "ledger"))
+
+        assert sorted(cold_["got"].split(", ")) == ["cold 1 of 3", "hot 2 of 3"]
+        assert sorted(ledger_["verdict"].split(", ")) == ["cached 2 of 3", "physical 1 of 3"]
+        assert (cold_["asked"], cold_["proof"]) == ("cold", "fincore")
 
 
 def test_ledger_cpu_and_device_are_the_reports(stored: Run) -> None:

@@ -1,7 +1,8 @@
 """report.summary: what a stranger has to know of some runs, said once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -17,13 +18,14 @@ from replayer.model import (
     Replayed,
     Run,
     Status,
+    StepResult,
     Temperature,
 )
 from replayer.report.documents import run_headline
 from replayer.report.documents.step_summary import StepSummary, Trust
 from replayer.report.documents.summary import summarise, surroundings
 from tests.known import known
-from tests.made import altered, page_of
+from tests.made import altered, ledger, markdown_of, page_of
 
 
 def line(found: Sequence[Run], name: str) -> StepSummary:
@@ -346,3 +348,211 @@ def test_steps_that_the_headline_leaves_out_are_counted(stored: Run) -> None:
     assert headline(4).endswith(". depth-3: 6,782 IOPS, throughput 55.6 MB/s")
     assert headline(5) == f"{headline(4)}. One more step was measured"
     assert headline(9) == f"{headline(4)}. Five more steps were measured"
+
+
+Changes = Mapping[str, Any]
+"""The fields of a result in which one repeat differs from others."""
+
+
+def repeats(run: Run, one: StepResult, changes: Sequence[Changes]) -> Run:
+    """Return the run with nothing but a repeat of this step for each of the changes."""
+    plain = altered(one, account=None, cold=None, ledger=None)
+    steps = tuple(altered(plain, repeat=n, **each) for n, each in enumerate(changes, 1))
+    return altered(run, steps=steps, advice=(), sizing=None)
+
+
+def every_order(changes: Sequence[Changes]) -> list[tuple[Changes, ...]]:
+    """Return the changes in all orders, each once."""
+    found = [
+        tuple(changes[place] for place in order) for order in permutations(range(len(changes)))
+    ]
+    return [order for number, order in enumerate(found) if order not in found[:number]]
+
+
+def measured(**values: float) -> tuple[Measurement, ...]:
+    """Return measurements by the last words of their names, `a__b` for `a.b`; the unit is 1/s."""
+    return tuple(
+        Measurement(metric=name.replace("__", "."), value=value, unit="1/s", better=Better.MORE)
+        for name, value in values.items()
+    )
+
+
+def flushed(*, proven: bool, dirty: int = 77) -> Changes:
+    """Return a flush whose proof failed, or did not."""
+    facts = {"buffers.dirty": 0 if proven else dirty, "pages.dirty_bytes": 0, "files": 3}
+    return {"facts": {"proven": proven, **facts}}
+
+
+def offered(*, answered: float) -> Changes:
+    """Return a load of 100 statements a second of which so many were answered."""
+    rates = {"sessions__offered": 100.0, "sessions__begun": answered}
+    return {
+        "step": "sessions",
+        "facts": {"sessions.sustained": answered >= 100},
+        "measurements": measured(**rates, sessions__completed=answered),
+    }
+
+
+def replay_of(*, ran: int, errors: int = 0) -> Changes:
+    """Return a replay of so many of 100 statements."""
+    one = Replayed(
+        fingerprint="0" * 16, text="SELECT ?", kind="select", planned=100, executions=ran,
+        service_s=1.0, errors={"42P01": errors} if errors else {},
+    )  # fmt: skip
+    return {
+        "step": "replay",
+        "replayed": (one,),
+        "facts": {"replay.planned": 100, "replay.whole": ran == 100},
+        "measurements": measured(replay__statements=ran / 10, replay__errors=errors),
+    }
+
+
+_LEFT = "buffers in the server, 0 B dirty in the page cache, in 3 files"
+FAILED_PROOFS = [
+    (
+        [flushed(proven=False), flushed(proven=False, dirty=80), flushed(proven=True)],
+        "not proven clean in 2 of 3",
+        f"NOT PROVEN CLEAN: 77 to 80 dirty {_LEFT} in 2 of 3",
+    ),
+    (
+        [offered(answered=50), offered(answered=50), offered(answered=100)],
+        "not sustained in 2 of 3",
+        "100/s asked, 50/s begun, 50/s answered in the window: NOT SUSTAINED in 2 of 3",
+    ),
+    (
+        [replay_of(ran=50, errors=10), replay_of(ran=50, errors=10), replay_of(ran=100)],
+        "cut short: 50 of 100 statements ran in 2 of 3",
+        "50 of 100 statements ran, 10 with an error of their own: CUT SHORT in 2 of 3",
+    ),
+]
+"""Repeats of which two of three failed their own proof, and the words on these two."""
+
+
+@pytest.mark.parametrize(("changes", "brief", "text"), FAILED_PROOFS)
+def test_a_failed_proof_of_any_repeat_is_a_reason_for_care(
+    stored: Run, changes: Sequence[Changes], brief: str, text: str
+) -> None:
+    """Which repeats failed, by their place, does not matter; nor if each is a run."""
+    flush = next(one for one in stored.steps if one.name == "flush")
+    for order in every_order(changes):
+        together = [repeats(stored, flush, order)]
+        apart = [altered(repeats(stored, flush, [each]), id=f"run-{each}") for each in order]
+        for runs in (together, apart):
+            found = summarise(runs)
+            (one,) = found.lines
+            (bad,) = [proof for proof in one.proofs if not proof.good]
+
+            assert (one.trust, bad.brief, bad.text) == (Trust.CARE, brief, text)
+            assert found.headline.sure == "it can be believed with care"
+            for report in (markdown_of, page_of):
+                assert text in report([Side("x", tuple(runs))])
+
+
+@pytest.mark.parametrize("places", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
+def test_an_account_that_does_not_close_is_not_hidden_by_others(
+    stored: Run, places: Sequence[int]
+) -> None:
+    """The proof is of the one that closes least, whatever the time of its operations."""
+    cached = next(one for one in stored.steps if one.name == "cached")
+    closing = known(cached.account)
+    whole = closing.sessions * closing.seconds / closing.operations
+    accounts = [
+        altered(closing, operations=closing.operations * (1 + place), residue=0.3 * whole)
+        if place in places
+        else altered(closing, residue=0.0)
+        for place in range(3)
+    ]
+    run = repeats(stored, cached, [{"account": one} for one in accounts])
+    one = line([run], "cached")
+    (bad,) = [proof for proof in one.proofs if not proof.good]
+    count = "" if len(places) == 3 else f" in {len(places)} of 3"
+
+    assert one.trust is Trust.CARE
+    assert bad.text.startswith("account does not close: ")
+    assert bad.text.endswith(f"% of the time not explained{count}")
+
+
+@pytest.mark.parametrize("got", ["cold", "lukewarm"])
+def test_the_repeats_that_are_not_as_asked_are_counted_in_few_words(stored: Run, got: str) -> None:
+    """In the table of steps, too, where the proof has few words."""
+    walk = next(one for one in stored.steps if one.name == "walk")
+    changes = [{"cold": cold(each)} for each in ("cold", got, "cold")]
+    run = repeats(stored, walk, changes)
+    (proof, *_) = line([run], "walk").proofs
+    words = {"cold": "0% in memory before", "lukewarm": "asked cold, got lukewarm in 1 of 3"}
+
+    assert proof.brief == words[got]
+    assert "did not come from the device" not in markdown_of([Side("x", (run,))])
+
+
+def test_origins_that_differ_between_repeats_are_counted(stored: Run) -> None:
+    """Two of three repeats found all in memory: no word has it that all came from the disk."""
+    cached = next(one for one in stored.steps if one.name == "cached")
+    changes = [
+        {
+            "ledger": ledger(ReadOrigin(origin), asked=None, ratio=ratio),
+            "measurements": measured(sessions__riops=rate),
+        }
+        for origin, ratio, rate in (
+            ("physical", 1.0, 1e3), ("cached", 0.0, 9e4), ("cached", 0.0, 9e4)
+        )
+    ]  # fmt: skip
+    for order in every_order(changes):
+        one = line([repeats(stored, cached, order)], "cached")
+        (proof, *_) = one.proofs
+        for text in (one.brief.did, one.brief.clause):
+            assert "disk in 1 of 3" in text
+            assert "memory in 2 of 3" in text
+        assert one.brief.clause.startswith("90,000 blocks/s from ")
+        assert "physical 1 of 3" in proof.brief
+        assert "cached 2 of 3" in proof.brief
+
+
+def test_a_headline_has_the_statements_of_every_replay(stored: Run) -> None:
+    """One of three was cut short, or had an error: a median, or the first repeat, hides that."""
+    flush = next(one for one in stored.steps if one.name == "flush")
+    for order in every_order([replay_of(ran=100), replay_of(ran=50, errors=10)]):
+        brief = line([repeats(stored, flush, [*order, replay_of(ran=100)])], "flush").brief
+
+        assert brief.clause == (
+            "50 to 100 of 100 statements at 10 statements/s, 0 to 10 with an error of their own"
+        )
+    two = repeats(stored, flush, [replay_of(ran=100), replay_of(ran=100, errors=1)])
+    assert line([two], "flush").brief.clause.endswith(", 0 to 1 with an error of their own")
+
+
+def test_every_number_of_a_step_is_a_median(stored: Run) -> None:
+    """So are shares of blocks found, and a number that the first repeat does not have."""
+    flush = next(one for one in stored.steps if one.name == "flush")
+    row = {"buffers_bytes": 1 << 30, "full": True, "completed_per_second": 9.0, "seconds": 6.0,
+           "device_reads_per_second": None}  # fmt: skip
+    shares = [
+        {
+            "step": "buffers",
+            "tables": {"buffers": ({**row, "hit_share": share},)},
+            "measurements": measured(buffers__hit_ratio__1__00GiB=100 * share),
+        }
+        for share in (0.5, 0.9, 0.9)
+    ]
+    for order in every_order(shares):
+        brief = line([repeats(stored, flush, order)], "flush").brief
+        assert list(brief.results) == ["90 % in 1.00 GiB"]
+        assert brief.clause == "90 % with buffers of 1.00 GiB"
+
+    rates = [
+        {"step": "other", "measurements": measured(other__rate=rate) if rate else ()}
+        for rate in (0, 10, 30)
+    ]
+    for order in every_order(rates):
+        assert line([repeats(stored, flush, order)], "flush").figures == ("rate 20/s",)
+
+
+def test_the_statements_of_one_of_several_replays_name_it(stored: Run) -> None:
+    """They are of the last repeat of the last run, next to medians of all."""
+    flush = next(one for one in stored.steps if one.name == "flush")
+    run = repeats(stored, flush, [replay_of(ran=100), replay_of(ran=50)])
+    last = altered(run, id="run-2")
+    texts = [markdown_of([Side("x", runs)]) for runs in ((last,), (run, last))]
+
+    assert all("repeat 2, the last one:" in text for text in texts)
+    assert ["run run-2, the last one:" in text for text in texts] == [False, True]

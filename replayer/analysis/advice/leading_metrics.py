@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterable
-from statistics import median
 
 from replayer.analysis.differences.samples import leading
-from replayer.model import Measurement, Run, Status, StepResult
+from replayer.analysis.repeats import by_name, finished, medians
+from replayer.model import Measurement, Run, StepResult
 
 _MOST = 8
 
@@ -17,11 +17,8 @@ def leaders(run: Run) -> tuple[Measurement, ...]:
     median is over the step's repeats.  A step without such a metric is left out.  Steps that are
     measured in each repeat come first, then steps that run once.  At most eight are returned.
     """
-    steps: dict[str, list[StepResult]] = {}
-    for step in run.steps:
-        if step.status is Status.DONE:
-            steps.setdefault(step.name, []).append(step)
-    chosen = [m for results in sorted(steps.values(), key=_once) for m in _first(results)]
+    steps = by_name(finished(run.steps))
+    chosen = [m for results in sorted(steps, key=_once) for m in _first(results)]
     return tuple(chosen[:_MOST])
 
 
@@ -42,12 +39,8 @@ def _first(results: list[StepResult]) -> Iterable[Measurement]:
 
     `results` are the repeats of the step.  Values that are not finite do not count.
     """
-    own = results[0].measurements
+    own = medians(results)
     names = leading(own)
     kind = next((m for m in own if m.metric in names), None)
-    if kind is None:
-        return
-    values = [value for step in results if (value := step.value(kind.metric)) is not None]
-    finite = [value for value in values if math.isfinite(value)]
-    if finite:
-        yield kind.model_copy(update={"value": median(finite)})
+    if kind is not None and math.isfinite(kind.value):
+        yield kind

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from replayer import registry
+from replayer.analysis import repeats
 from replayer.analysis.capacity.client_hosts import TABLE as CLIENT_HOSTS
 from replayer.model import Fact, Measurement, Run, Series, Status, StepResult
 from replayer.report.document import (
@@ -62,7 +63,7 @@ def document(run: Run, path: Path | None = None) -> Document:
         Sentence(f"{run.status.value}{error}", _tone(run.status)),
         [
             Section("In short", [Facts([*_in_short(one, run)])], is_main=True),
-            *(_step(results, run) for results in summary.by_name(run.steps)),
+            *(_step(results, run) for results in repeats.by_name(run.steps)),
             Section(
                 "What to know about these numbers",
                 [remarks] if remarks.items else [],
@@ -174,9 +175,9 @@ def _plain(value: object) -> str:
 
 def _ends(results: Sequence[StepResult]) -> Iterator[Sentence]:
     """Yield a sentence for the results that did not end as "done": their status and reason."""
-    for (status, reason), same in summary.alike(results, lambda r: (r.status, r.reason)):
+    for (status, reason), same in repeats.alike(results, lambda r: (r.status, r.reason)):
         if status is not Status.DONE:
-            where = summary.repeats_of(same) if len(results) > 1 else ""
+            where = repeats.repeats_of(same) if len(results) > 1 else ""
             yield Sentence(f"{status.value}{where}: {reason}", _tone(status))
 
 
@@ -211,12 +212,13 @@ def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[Part]:
     for result in results:
         for part in step_layout.of(result).verbatim:
             yield from step_layout.parts(part, result)
-    done = [result for result in results if result.status is Status.DONE]
+    done = repeats.finished(results)
     if done:
         yield _ranges(done)
         yield from step_proof.of_repeats(done)
         yield from _middle_ceiling(done)
-        yield from client_hosts.parts(done[-1], run)
+        if hosts := [*client_hosts.parts(done[-1], run)]:
+            yield from [*step_layout.name_repeat(done), *hosts]
         yield from _middle_account(done)
         yield from _watched(done[-1], run, f"repeat {done[-1].repeat}, ")
 

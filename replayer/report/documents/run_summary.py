@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from replayer.analysis import repeats
 from replayer.model import Run
 from replayer.report.document import Facts, Numbered, Part, Section, Table
-from replayer.report.documents import account, summary, time_spent
+from replayer.report.documents import account, step_proof, time_spent
 from replayer.report.documents.step_summary import Proof, Remark, RunsSummary, StepSummary, Trust
 from replayer.run.display import Sentence, Tone
 from replayer.units import show_duration
@@ -88,7 +89,7 @@ def _brief_proofs(proofs: Iterable[Proof]) -> list[str]:
     The proof that the parts of the step's time add up is left out if there is any other proof.
     """
     texts = [proof.brief for proof in sorted(proofs, key=lambda one: one.good) if proof.brief]
-    others = [text for text in texts if text != summary.CLOSES]
+    others = [text for text in texts if text != step_proof.CLOSES]
     return list(dict.fromkeys(others or texts))[:_MOST_PROOFS]
 
 
@@ -96,7 +97,7 @@ def spent(run: Run) -> Section:
     """Return a section with a line for each step on where its time went; empty if none is known."""
     items = [
         (results[0].name, words)
-        for results in summary.by_name(run.steps)
+        for results in repeats.by_name(run.steps)
         if (words := time_spent.sentence(account.middle(results) or results[-1]))
     ]
     return Section("Where the time went", [Facts(items)] if items else [])

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
+from replayer.analysis import repeats
 from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.environment import facts
 from replayer.analysis.differences.samples import Side
@@ -139,7 +140,7 @@ def _made(sides: Sequence[Side]) -> str:
     """Return a line: how many runs of which workloads there are, and how they ended."""
     runs = [run for side in sides for run in side.runs]
     workloads = ", ".join(sorted({run.workload.name for run in runs}))
-    ended = summary.counted([run.status.value for run in runs]) if runs else "none"
+    ended = repeats.counted([run.status.value for run in runs]) if runs else "none"
     return f"{count(len(runs), 'run')} of {workloads}: {ended}"
 
 

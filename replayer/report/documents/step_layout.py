@@ -4,10 +4,11 @@ The results of a step without that module are listed by their kinds: measurement
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replayer import registry
-from replayer.model import Latency, Measurement, Run, Status, StepResult
+from replayer.analysis.repeats import by_name, finished
+from replayer.model import Latency, Measurement, Run, StepResult
 from replayer.report import document
 from replayer.report.document import Facts, Table, Texts
 from replayer.report.documents.records import cell, heading, records
@@ -58,11 +59,12 @@ def of(result: StepResult) -> Form:
 def own_sections(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list[Part]]]:
     """Yield (step's name, parts) for each step whose module `display` defines sections.
 
-    The parts are of the last finished repeat of the step in the run.  A table has at most `most`
-    rows, and a text is cut to `width` characters.
+    The parts are of the last finished repeat of the step in the run; if there are several, they
+    begin with its number.  A table has at most `most` rows, and a text is cut to `width`
+    characters.
     """
-    last = {step.name: step for step in run.steps if step.status is Status.DONE}
-    for name, result in last.items():
+    for results in by_name(finished(run.steps)):
+        result = results[-1]
         display = registry.part("steps", result.step, "display")
         if display is None or not hasattr(display, "sections"):
             continue
@@ -71,7 +73,13 @@ def own_sections(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list
         except UNLIKE_A_STEPS:
             continue  # `of` reports the error
         if parts:
-            yield name, parts
+            yield result.name, [*name_repeat(results), *parts]
+
+
+def name_repeat(results: Sequence[StepResult]) -> list[Sentence]:
+    """Return a sentence before what is of the last of several results; none for a single one."""
+    words = f"repeat {results[-1].repeat}, the last one:"
+    return [Sentence(words, Tone.QUIET)] if len(results) > 1 else []
 
 
 def parts(part: Part, result: StepResult) -> Iterator[document.Part]:

@@ -1,18 +1,106 @@
 """The proof of a step: how cold its data was, and where the blocks that it read came from."""
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from replayer.analysis.advice import as_asked
-from replayer.model import Cold, StepResult
+from replayer.analysis.repeats import alike, counted, finished, in_part, repeats_of
+from replayer.model import Account, Cold, Ledger, ReadOrigin, Status, StepResult, Temperature
 from replayer.report.document import Part
-from replayer.report.documents import summary
-from replayer.run.display import Sentence, Tone, Verbatim
+from replayer.report.documents import account, step_layout
+from replayer.report.documents.combined_words import combine, span, without_numbers
+from replayer.report.documents.step_summary import Proof
+from replayer.report.sanitize import sanitize, short
+from replayer.run.display import Form, Sentence, Tone, Verbatim
 from replayer.units import show_size
 
+BRIEF = 60
+"""The most characters of a sentence in the table of steps."""
+CLOSES = "account closes"
+"""The brief text of an account that closes; it is shown only if a step has no other proof."""
+_SEEN = 0.001
+"""Bytes of a cold read that did not come from the device are mentioned above this share."""
 _MANY_TIMES = 10
 _OTHERS = 0.02
 """Other programs are mentioned if they got at least this share of the device's bytes."""
+
+
+def proofs(results: Sequence[StepResult], forms: Sequence[Form]) -> Iterator[Proof]:
+    """Yield the proofs of a step, good and bad; `forms` are those of its finished results.
+
+    A proof that not all finished results have is followed by the number of those that have it.
+    """
+    done = finished(results)
+    colds = [result.cold for result in done if result.cold is not None]
+    if colds:
+        good = not any(map(as_asked.is_not_cold, done))
+        yield Proof(_cold(colds), good, _brief_cold(done, good=good))
+    ledgers = [result.ledger for result in done if result.ledger is not None]
+    if ledgers:
+        good = not any(map(as_asked.is_not_served, done))
+        yield Proof(_ledger(ledgers), good, _brief_ledger(done, good=good))
+    if done:
+        for found in _judged(forms):
+            count = len(found.places)
+            text, words = (in_part(one, count, len(done)) for one in (found.text, found.brief))
+            yield Proof(text, found.good, words)
+    yield from _accounts(done)
+    for (status, reason), _ in alike(results, lambda r: (r.status, r.reason)):
+        if status is not Status.DONE:
+            text = f"{status.value}: {sanitize(reason)}"
+            yield Proof(text, good=False, brief=status.value)
+
+
+class _Judgement(NamedTuple):
+    """A sentence with a good or a bad tone that a step's module `display` has of some repeats."""
+
+    text: str
+    brief: str
+    """The same in a few words."""
+    good: bool
+    places: Sequence[int]
+    """The places, from 0, of the repeats that have it; its numbers are their ranges."""
+
+
+def _judged(forms: Sequence[Form]) -> list[_Judgement]:
+    """Return the sentences with a good or a bad tone in the forms of a step's repeats, each once.
+
+    Sentences of several repeats that differ only in numbers are one.
+    """
+    kinds: dict[tuple[str, bool, int], list[tuple[int, str, str]]] = {}
+    for place, form in enumerate(forms):
+        seen = Counter[tuple[str, bool]]()
+        for part in form.parts:
+            if isinstance(part, Sentence) and part.tone in (Tone.GOOD, Tone.BAD):
+                text = sanitize(part.text)
+                kind = without_numbers(text), part.tone is Tone.GOOD
+                # The second sentence of a kind in one form is about something else.
+                same = kinds.setdefault((*kind, seen[kind]), [])
+                same.append((place, text, sanitize(form.brief.proof) or short(text, BRIEF)))
+                seen[kind] += 1
+    return [
+        _Judgement(span(texts), combine(briefs), good, places)
+        for (_, good, _), same in kinds.items()
+        for places, texts, briefs in [zip(*same, strict=True)]
+    ]
+
+
+def _accounts(done: Sequence[StepResult]) -> Iterator[Proof]:
+    """Yield a proof of the accounts: of the one that closes least if any does not close.
+
+    Otherwise it is the account of the repeat with the median time per operation.
+    """
+    known = [one.account for one in done if one.account is not None and one.account.session]
+    wrong = [one for one in known if not one.closes]
+    middle = account.middle(done)
+    if wrong:
+        worst = _closes(max(wrong, key=lambda one: abs(one.residue_share)))
+        text, brief = (in_part(one, len(wrong), len(known)) for one in (worst.text, worst.brief))
+        yield Proof(text, good=False, brief=brief)
+    elif middle is not None and middle.account is not None and middle.account.session:
+        yield _closes(middle.account)
 
 
 def of_result(result: StepResult) -> Iterator[Part]:
@@ -41,24 +129,39 @@ def of_repeats(results: Sequence[StepResult]) -> Iterator[Part]:
     colds = [result.cold for result in results if result.cold is not None]
     ledgers = [result.ledger for result in results if result.ledger is not None]
     if colds:
-        had = summary.counted([cold.got.value for cold in colds])
+        had = counted([cold.got.value for cold in colds])
         shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
         ends = dict.fromkeys(f"{share:.1%}" for share in sorted(shares)[:: max(1, len(shares) - 1)])
         resident = " to ".join(ends) or "an unknown share"
-        missing = summary.missing(colds)
-        when = "at the last look" if missing else "before the clock"
-        more = f"; up to {missing:.1%} did not come from the device" if missing else ""
+        absent = missing(colds)
+        when = "at the last look" if absent else "before the clock"
+        more = f"; up to {absent:.1%} did not come from the device" if absent else ""
         yield Sentence(f"{had}; {resident} of the files was in memory {when}{more}", Tone.GOOD)
     if ledgers:
         layers = [
             _median([getattr(ledger, name) for ledger in ledgers])
             for name in ("buffer_hits", "page_cache_hits", "device_reads", "ratio")
         ]
-        had = summary.counted([ledger.verdict.value for ledger in ledgers])
+        had = counted([ledger.verdict.value for ledger in ledgers])
         yield Verbatim(_layers(layers[:3], had, layers[3]), Tone.GOOD)
-    for text, same in summary.alike(results, as_asked.other_than_asked):
+    for text, same in alike(results, as_asked.other_than_asked):
         if text:
-            yield Sentence(f"NOT AS ASKED{summary.repeats_of(same)}: {text}", Tone.BAD)
+            yield Sentence(f"NOT AS ASKED{_where(same, results)}: {text}", Tone.BAD)
+    for found in _judged(list(map(step_layout.of, results))):
+        if not found.good:
+            same = [results[place] for place in found.places]
+            yield Sentence(f"{found.text}{_where(same, results)}", Tone.BAD)
+
+
+def _where(some: Sequence[StepResult], results: Sequence[StepResult]) -> str:
+    """Return words that name some of the results, such as ` in repeats 1, 3`.
+
+    Results of several runs have the same numbers of repeats.  Then it is ` in 2 of 3`.
+    """
+    numbers = {result.repeat for result in results}
+    if len(numbers) == len(results):
+        return repeats_of(some)
+    return f" in {len(some)} of {len(results)}"
 
 
 def _median(values: Sequence[float | None]) -> float | None:
@@ -73,7 +176,7 @@ def _cold_words(result: StepResult) -> str:
     words = [f"{cold.got.value}, asked {cold.asked.value}"]
     size = cold.file_bytes if cold.data_bytes is None else cold.data_bytes
     if cold.resident_share is not None and size is not None:
-        when = "at the last look" if summary.missing([cold]) else "before the clock"
+        when = "at the last look" if missing([cold]) else "before the clock"
         words.append(
             f"{cold.resident_share:.1%} of {show_size(size)} was in memory {when} ({cold.proof})"
         )
@@ -81,7 +184,7 @@ def _cold_words(result: StepResult) -> str:
         words.append("what was in memory before the clock is not known")
     if cold.device_bytes is not None:
         words.append(f"the device delivered {_delivered(cold, cold.device_bytes)}{_shared(cold)}")
-    if summary.missing([cold]):
+    if missing([cold]):
         words.append(
             f"{_delivered(cold, cold.missing_bytes or 0)} did not come from there to those who "
             f"read: it was in memory by then, or in another cache"
@@ -157,3 +260,104 @@ def _not_served(result: StepResult) -> str:
 
 def _per_second(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.0f}/s"
+
+
+def missing(colds: Iterable[Cold]) -> float:
+    """Return the largest share, from 0 to 1, of a cold read's data that no device delivered.
+
+    It is the largest of all records in `colds`, and 0 if it is negligible.
+    """
+    largest = 0.0
+    for cold in colds:
+        stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
+        if stored and cold.missing_bytes:
+            largest = max(largest, cold.missing_bytes / stored)
+    return largest if largest > _SEEN else 0.0
+
+
+def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
+    """Return a short proof of how cold or hot the data of a step's finished results was.
+
+    For a cold read, it is the share of the files in memory before, or the share that came from no
+    disk.  For a hot read, it is the bytes that came from the disk.  It is "" if a ledger (the
+    counts of reads by origin) has the proof.  If not `good`, the result is what differs from the
+    request.
+    """
+    if not good:
+        return combine([as_asked.other_temperature(one) for one in done])
+    hot = [one.cold for one in done if one.cold and one.cold.asked is Temperature.HOT]
+    own = [cold.own_bytes for cold in hot if cold.own_bytes is not None]
+    if own and len(own) == len(done) and not any(one.ledger is not None for one in done):
+        return f"{show_size(max(own))} from the disk"
+    colds = [one.cold for one in done if one.cold and one.cold.asked is Temperature.COLD]
+    shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
+    if any(one.ledger is not None for one in done) or not shares:
+        return ""
+    absent = missing(colds)
+    return f"{absent:.1%} not from disk" if absent else f"{max(shares):.0%} in memory before"
+
+
+def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
+    """Return a short proof of where blocks came from: device reads per block not in the buffers.
+
+    If this ratio is not known, the words are `blocks from the buffers` or `disk not counted`.  If
+    not `good`, words on what differs from the request are put before it.
+    """
+    ledgers = [one.ledger for one in done if one.ledger is not None]
+    ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
+    if ratios:
+        ratio = f"disk reads/block {statistics.median(ratios):.3f}"
+    else:
+        ratio = "blocks from the buffers" if _needed_no_disk(ledgers) else "disk not counted"
+    if good:
+        origins = counted([ledger.verdict.value for ledger in ledgers])
+        return ratio if len({one.verdict for one in ledgers}) == 1 else f"{origins}: {ratio}"
+    return f"{combine([as_asked.other_origin(one) for one in done])}: {ratio}"
+
+
+def _needed_no_disk(ledgers: Sequence[Ledger]) -> bool:
+    """Return whether almost all blocks were in the server's buffers, so that no disk was needed.
+
+    It is True only if, in all ledgers, the device's reads were counted and the verdict is
+    "buffered".
+    """
+    return all(
+        ledger.device_reads is not None and ledger.verdict is ReadOrigin.BUFFERED
+        for ledger in ledgers
+    )
+
+
+def _cold(colds: Sequence[Cold]) -> str:
+    words = counted([cold.got.value for cold in colds])
+    shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
+    if not shares:
+        return f"{words}, what was in memory is not known"
+    absent = missing(colds)
+    if absent:
+        seen = f"{max(shares):.1%} of it in memory at the last look"
+        return f"{words}, {seen}, up to {absent:.1%} not from the device"
+    return f"{words}, {max(shares):.1%} of it in memory before"
+
+
+def _ledger(ledgers: Sequence[Ledger]) -> str:
+    words = counted([ledger.verdict.value for ledger in ledgers])
+    ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
+    if not ratios:
+        unknown = "" if _needed_no_disk(ledgers) else ", the device's reads are not known"
+        return f"ledger: {words}{unknown}"
+    return f"ledger: {words}, {statistics.median(ratios):.3f} reads of the device a block missed"
+
+
+def _closes(made: Account) -> Proof:
+    share = abs(made.residue_share)
+    if not made.closes:
+        none = made.residue_share > 0
+        words = f"{share:.0%} of the time {'not explained' if none else 'counted twice'}"
+        return Proof(f"account does not close: {words}", good=False, brief=words)
+    if made.rests_on_one:
+        return Proof(
+            f"account closes, by the kernel's counters alone: samples differ by {made.unsure:.0%} "
+            f"of the time"
+        )
+    words = "not explained" if made.residue_share > 0 else "counted twice"
+    return Proof(f"account closes: {share:.1%} of the time {words}", brief=CLOSES)

@@ -5,40 +5,36 @@ can be believed.  It has remarks, each once, with the number of runs that have i
 """
 
 import re
-import statistics
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
 from replayer import registry
 from replayer.analysis.advice.as_asked import (
     is_not_cold,
-    is_not_served,
     is_other_work,
-    other_origin,
-    other_temperature,
     other_than_asked,
 )
 from replayer.analysis.capacity.client_hosts import bound as client_bound
+from replayer.analysis.repeats import alike, by_name, counted, finished, medians, repeats_of
 from replayer.model import (
-    Account,
     Advice,
     Better,
     Cold,
     Fact,
-    Ledger,
     Measurement,
-    ReadOrigin,
     Run,
     Status,
     StepResult,
     Temperature,
 )
-from replayer.report.documents import account, run_headline, step_layout
-from replayer.report.documents.step_summary import Proof, Remark, RunsSummary, StepSummary, Trust
+from replayer.report.documents import run_headline, step_layout, step_proof
+from replayer.report.documents.combined_words import combine
+from replayer.report.documents.step_summary import Remark, RunsSummary, StepSummary, Trust
 from replayer.report.sanitize import NOTE, lines, sanitize, short
-from replayer.run.display import Brief, Sentence, Tone
+from replayer.run.display import Brief, Form
 from replayer.units import show, show_duration, show_size
 
 Kind = TypeVar("Kind", bound=Hashable)
@@ -46,12 +42,6 @@ Kind = TypeVar("Kind", bound=Hashable)
 _EMPTY: tuple[object, ...] = (None, "", ())
 _NOT_AS_ASKED = ("coldness", "verdict")
 """The names of the warnings about steps whose data was not where it was requested to be."""
-CLOSES = "account closes"
-"""The brief text of an account that closes; it is shown only if a step has no other proof."""
-_SEEN = 0.001
-"""Bytes of a cold read that did not come from the device are mentioned above this share."""
-_BRIEF = 60
-"""The most characters of a sentence in the table of steps."""
 _MOST_VALUES = 3
 """The most values of one fact about the runs that are listed; of others, only the number is."""
 _VARYING = re.compile(r"\([^()]*\)|[-+]?\d[\d.,:]*")
@@ -78,24 +68,6 @@ def with_headline(run: Run) -> Run:
     if run.status is Status.RUNNING:
         return run
     return run.model_copy(update={"headline": str(summarise([run]).headline)})
-
-
-def by_name(steps: Iterable[StepResult]) -> list[list[StepResult]]:
-    """Return the results grouped by the step's name, in the order of first appearance."""
-    groups: dict[str, list[StepResult]] = {}
-    for step in steps:
-        groups.setdefault(step.name, []).append(step)
-    return list(groups.values())
-
-
-def alike(
-    results: Iterable[StepResult], key: Callable[[StepResult], Kind]
-) -> list[tuple[Kind, list[StepResult]]]:
-    """Return (key, results with that key) for each value of `key`, in order of first appearance."""
-    groups: dict[Kind, list[StepResult]] = {}
-    for result in results:
-        groups.setdefault(key(result), []).append(result)
-    return list(groups.items())
 
 
 def reasons_of_end(run: Run) -> list[str]:
@@ -153,26 +125,13 @@ def _furthest(results: Sequence[StepResult]) -> Cold | None:
     return chosen(colds, key=lambda cold: cold.resident_share or 0.0, default=None)
 
 
-def repeats_of(results: Sequence[StepResult]) -> str:
-    """Return the numbers of the repeats as words that follow a step's name: ` in repeats 1, 3`."""
-    numbers = [str(result.repeat) for result in results]
-    return f" in repeat{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
-
-
-def counted(words: Sequence[str]) -> str:
-    """Return the word if all are the same, else the counts: `cold 9 of 10, lukewarm 1 of 10`."""
-    different = list(dict.fromkeys(words))
-    if len(different) == 1:
-        return different[0]
-    return ", ".join(f"{word} {words.count(word)} of {len(words)}" for word in different)
-
-
 def _line(
     results: Sequence[StepResult], runs: Sequence[Run], points: Sequence[Remark]
 ) -> StepSummary:
-    done = [result for result in results if result.status is Status.DONE]
+    done = finished(results)
     first = results[0]
-    proofs = tuple(_proofs(results, done))
+    forms = [step_layout.of(result) for result in done or results[:1]]
+    proofs = tuple(step_proof.proofs(results, forms))
     see = tuple(i for i, point in enumerate(points, 1) if first.name in point.steps)
     wrong = len(done) < len(results) or any(map(other_than_asked, done))
     wrong = wrong or any(map(is_other_work, done))
@@ -180,42 +139,48 @@ def _line(
     return StepSummary(
         name=sanitize(first.name),
         kind="" if first.name == first.step else sanitize(first.step),
-        figures=_figures(done) if done else (counted([one.status.value for one in results]),),
+        figures=_figures(done, forms) if done else (counted([one.status for one in results]),),
         data=_data(done),
         repeats=len(done),
         seconds=sum(result.elapsed for result in results),
         proofs=proofs,
         trust=Trust.NO if wrong else Trust.CARE if doubted else Trust.YES,
         client_bound=any(client_bound(result, run) for run in runs for result in _of(run, done)),
-        brief=_brief(done or results[:1]),
+        brief=_brief(first.step, _with_medians(done, forms)),
         once=bool(first.spec.get("once")),
         see=see,
     )
 
 
-def _brief(done: Sequence[StepResult]) -> Brief:
+def _with_medians(done: Sequence[StepResult], forms: Sequence[Form]) -> Sequence[Form]:
+    """Return the form of each finished repeat, with the medians of all repeats as measurements.
+
+    `forms` are those with the measurements of each repeat.
+    """
+    if len(done) < 2:
+        return forms
+    update = {"measurements": medians(done)}
+    return [step_layout.of(one.model_copy(update=update)) for one in done]
+
+
+def _brief(step: str, forms: Sequence[Form]) -> Brief:
     """Return a step in few words: its action, its main results and its proof.
 
-    Numbers of a repeated step are medians of its finished repeats, `done`.
+    `forms` are those of its finished repeats, with medians.  `step` is the kind of the step.
     """
-    first = done[0]
-    known = {
-        m.metric: [value for one in done if (value := one.value(m.metric)) is not None]
-        for m in first.measurements
-    }
-    medians = tuple(
-        m.model_copy(update={"value": statistics.median(known[m.metric])})
-        for m in first.measurements
+    briefs = [form.brief for form in forms]
+    results = zip_longest(*(one.results for one in briefs), fillvalue="")
+    return Brief(
+        did=_combine(one.did for one in briefs) or _about_step(step),
+        results=[_combine(texts) for texts in results],
+        proof=_combine(one.proof for one in briefs),
+        subject=next((sanitize(one.subject) for one in briefs if one.subject), ""),
+        clause=_combine(one.clause for one in briefs),
     )
-    brief = step_layout.of(first.model_copy(update={"measurements": medians})).brief
-    return replace(
-        brief,
-        did=sanitize(brief.did) or _about_step(first.step),
-        results=[sanitize(text) for text in brief.results],
-        proof=sanitize(brief.proof),
-        subject=sanitize(brief.subject),
-        clause=sanitize(brief.clause),
-    )
+
+
+def _combine(texts: Iterable[str]) -> str:
+    return combine([sanitize(text) for text in texts])
 
 
 def _about_step(step: str) -> str:
@@ -226,7 +191,7 @@ def _about_step(step: str) -> str:
     if step not in registry.names("steps"):
         return ""
     about = registry.about("steps", step).partition("\n")[0].rstrip(".")
-    return short(about, _BRIEF) if len(about) <= _BRIEF else ""
+    return short(about, step_proof.BRIEF) if len(about) <= step_proof.BRIEF else ""
 
 
 def _of(run: Run, results: Sequence[StepResult]) -> list[StepResult]:
@@ -241,20 +206,21 @@ def _data(done: Sequence[StepResult]) -> str:
     )
 
 
-def _figures(done: Sequence[StepResult]) -> tuple[str, ...]:
-    """Return a step's main numbers with their names, as medians of its repeats."""
-    measured = [m for m in done[0].measurements if m.better is not Better.NEITHER]
-    wanted = step_layout.of(done[0]).headline or [m.metric for m in measured[:2]]
-    words = []
-    for metric in wanted:
-        values = [value for result in done if (value := result.value(metric)) is not None]
-        headline = next((m for m in done[0].measurements if m.metric == metric), None)
-        if values and headline is not None:
-            middle = headline.model_copy(update={"value": statistics.median(values)})
-            leaf = "" if _is_named_by_unit(middle) else step_layout.leaf(middle)
-            shown = show(middle.value, middle.unit)
-            words.append(sanitize(" ".join(filter(None, (step_layout.group(middle), leaf, shown)))))
-    return tuple(words)
+def _figures(done: Sequence[StepResult], forms: Sequence[Form]) -> tuple[str, ...]:
+    """Return a step's main numbers with their names, as medians of its repeats.
+
+    `forms` are those of the finished repeats, `done`.
+    """
+    middle = {one.metric: one for one in medians(done)}
+    usual = [one.metric for one in middle.values() if one.better is not Better.NEITHER][:2]
+    wanted = dict.fromkeys(metric for form in forms for metric in form.headline or usual)
+    return tuple(_figure(middle[metric]) for metric in wanted if metric in middle)
+
+
+def _figure(measurement: Measurement) -> str:
+    leaf = "" if _is_named_by_unit(measurement) else step_layout.leaf(measurement)
+    shown = show(measurement.value, measurement.unit)
+    return sanitize(" ".join(filter(None, (step_layout.group(measurement), leaf, shown))))
 
 
 def surroundings(facts: Mapping[str, Fact]) -> list[str]:
@@ -283,132 +249,6 @@ def _is_named_by_unit(measurement: Measurement) -> bool:
     """
     unit = measurement.unit
     return unit != "bytes" and unit.lower() == step_layout.leaf(measurement).lower()
-
-
-def _proofs(results: Sequence[StepResult], done: Sequence[StepResult]) -> Iterator[Proof]:
-    """Yield the proofs of a step, good and bad; `done` are the finished ones of its `results`."""
-    colds = [result.cold for result in done if result.cold is not None]
-    if colds:
-        good = not any(map(is_not_cold, done))
-        yield Proof(_cold(colds), good, _brief_cold(done, good=good))
-    ledgers = [result.ledger for result in done if result.ledger is not None]
-    if ledgers:
-        good = not any(map(is_not_served, done))
-        yield Proof(_ledger(ledgers), good, _brief_ledger(done, good=good))
-    for result in done[-1:]:
-        form = step_layout.of(result)
-        for part in form.parts:
-            if isinstance(part, Sentence) and part.tone in (Tone.GOOD, Tone.BAD):
-                text = sanitize(part.text)
-                brief = sanitize(form.brief.proof) or short(text, _BRIEF)
-                yield Proof(text, part.tone is Tone.GOOD, brief)
-    middle = account.middle(done)
-    if middle is not None and middle.account is not None and middle.account.session:
-        yield _closes(middle.account)
-    for (status, reason), _ in alike(results, lambda r: (r.status, r.reason)):
-        if status is not Status.DONE:
-            text = f"{status.value}: {sanitize(reason)}"
-            yield Proof(text, good=False, brief=status.value)
-
-
-def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
-    """Return a short proof of how cold or hot the data of a step's finished results was.
-
-    For a cold read, it is the share of the files in memory before, or the share that came from no
-    disk.  For a hot read, it is the bytes that came from the disk.  It is "" if a ledger (the
-    counts of reads by origin) has the proof.  If not `good`, the result is what differs from the
-    request.
-    """
-    if not good:
-        return counted([text for one in done if (text := other_temperature(one))])
-    hot = [one.cold for one in done if one.cold and one.cold.asked is Temperature.HOT]
-    own = [cold.own_bytes for cold in hot if cold.own_bytes is not None]
-    if own and len(own) == len(done) and not any(one.ledger is not None for one in done):
-        return f"{show_size(max(own))} from the disk"
-    colds = [one.cold for one in done if one.cold and one.cold.asked is Temperature.COLD]
-    shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
-    if any(one.ledger is not None for one in done) or not shares:
-        return ""
-    absent = missing(colds)
-    return f"{absent:.1%} not from disk" if absent else f"{max(shares):.0%} in memory before"
-
-
-def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
-    """Return a short proof of where blocks came from: device reads per block not in the buffers.
-
-    If this ratio is not known, the words are `blocks from the buffers` or `disk not counted`.  If
-    not `good`, words on what differs from the request are put before it.
-    """
-    ledgers = [one.ledger for one in done if one.ledger is not None]
-    ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
-    if ratios:
-        ratio = f"disk reads/block {statistics.median(ratios):.3f}"
-    else:
-        ratio = "blocks from the buffers" if _needed_no_disk(ledgers) else "disk not counted"
-    if good:
-        return ratio
-    return f"{counted([text for one in done if (text := other_origin(one))])}: {ratio}"
-
-
-def _needed_no_disk(ledgers: Sequence[Ledger]) -> bool:
-    """Return whether almost all blocks were in the server's buffers, so that no disk was needed.
-
-    It is True only if, in all ledgers, the device's reads were counted and the verdict is
-    "buffered".
-    """
-    return all(
-        ledger.device_reads is not None and ledger.verdict is ReadOrigin.BUFFERED
-        for ledger in ledgers
-    )
-
-
-def _cold(colds: Sequence[Cold]) -> str:
-    words = counted([cold.got.value for cold in colds])
-    shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
-    if not shares:
-        return f"{words}, what was in memory is not known"
-    absent = missing(colds)
-    if absent:
-        seen = f"{max(shares):.1%} of it in memory at the last look"
-        return f"{words}, {seen}, up to {absent:.1%} not from the device"
-    return f"{words}, {max(shares):.1%} of it in memory before"
-
-
-def missing(colds: Iterable[Cold]) -> float:
-    """Return the largest share, from 0 to 1, of a cold read's data that no device delivered.
-
-    It is the largest of all records in `colds`, and 0 if it is negligible.
-    """
-    largest = 0.0
-    for cold in colds:
-        stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
-        if stored and cold.missing_bytes:
-            largest = max(largest, cold.missing_bytes / stored)
-    return largest if largest > _SEEN else 0.0
-
-
-def _ledger(ledgers: Sequence[Ledger]) -> str:
-    words = counted([ledger.verdict.value for ledger in ledgers])
-    ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
-    if not ratios:
-        unknown = "" if _needed_no_disk(ledgers) else ", the device's reads are not known"
-        return f"ledger: {words}{unknown}"
-    return f"ledger: {words}, {statistics.median(ratios):.3f} reads of the device a block missed"
-
-
-def _closes(made: Account) -> Proof:
-    share = abs(made.residue_share)
-    if not made.closes:
-        none = made.residue_share > 0
-        words = f"{share:.0%} of the time {'not explained' if none else 'counted twice'}"
-        return Proof(f"account does not close: {words}", good=False, brief=words)
-    if made.rests_on_one:
-        return Proof(
-            f"account closes, by the kernel's counters alone: samples differ by {made.unsure:.0%} "
-            f"of the time"
-        )
-    words = "not explained" if made.residue_share > 0 else "counted twice"
-    return Proof(f"account closes: {share:.1%} of the time {words}", brief=CLOSES)
 
 
 def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:

@@ -35,7 +35,7 @@ def form(result: StepResult) -> Form:
         [_table(rows), *doubts] if rows else [],
         metrics=metrics,
         tables=frozenset({"buffers"}),
-        brief=_brief(rows),
+        brief=_brief(result, rows),
     )
 
 
@@ -67,26 +67,33 @@ def _percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def _brief(rows: Sequence[Row]) -> Brief:
+def _brief(result: StepResult, rows: Sequence[Row]) -> Brief:
     if not rows:
         return Brief()
     ends = rows if len(rows) <= _MOST else (rows[0], rows[-1])
     did = f"{len(rows)} size{'s' * (len(rows) != 1)} of the server's buffers"
     return Brief(
         did,
-        [f"{_found(row)} in {show_size(row['buffers_bytes'])}" for row in ends[-2:]],
+        [f"{_found(result, row)} in {show_size(row['buffers_bytes'])}" for row in ends[-2:]],
         "" if all(row["full"] for row in rows) else "not proven full",
         subject="Blocks found:",
         clause=", ".join(
-            f"{_found(row)} with buffers of {show_size(row['buffers_bytes'])}"
+            f"{_found(result, row)} with buffers of {show_size(row['buffers_bytes'])}"
             f"{'' if row['full'] or row['hit_share'] is None else ' (not proven full)'}"
             for row in ends
         ),
     )
 
 
-def _found(row: Row) -> str:
-    return "not known" if row["hit_share"] is None else _percent(row["hit_share"])
+def _found(result: StepResult, row: Row) -> str:
+    """Return the share of blocks found in buffers of a row's size, as text.
+
+    It is the measurement, which of repeats is the median, and the row's own share without one.
+    """
+    size = show_size(row["buffers_bytes"]).replace(" ", "")
+    measured = result.value(f"buffers.hit_ratio.{size}")
+    share = row["hit_share"] if measured is None else measured / 100
+    return "not known" if share is None else _percent(share)
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:

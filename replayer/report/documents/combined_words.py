@@ -1,0 +1,74 @@
+"""The words on the repeats of a step, combined into one text.
+
+A number that differs becomes a range.  Words that differ are followed by the number of the repeats
+that have them.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+
+from replayer.analysis.repeats import in_part
+
+_DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?"
+_NUMBER = re.compile(rf"(?<![\w.]){_DIGITS}(?!\w|[.,]\d)")
+"""A number that is a word, or that begins one such as 5/s; not the digits of a name."""
+_WORD = re.compile(rf"[,;](?=\s|$)|\s*(?:{_DIGITS}\s+)?\S+?(?=[,;]?(?:\s|$))")
+"""A word with the space and the number before it, or the comma or semicolon after it."""
+_MOST = 3
+"""The most different texts that are shown; of others, only the number is."""
+
+
+def combine(texts: Sequence[str]) -> str:
+    """Return one text for those of all repeats; "" is the text of a repeat without words.
+
+    For example, `50 to 100 rows from memory in 2 of 3, the disk in 1 of 3, 4 sessions`.
+    """
+    words = [_WORD.findall(text) for text in texts if text]
+    if not words:
+        return ""
+    shapes = [list(map(without_numbers, one)) for one in words]
+    begin = _common(shapes)
+    end = _common([shape[begin:][::-1] for shape in shapes])
+    kinds: dict[str, list[str]] = {}
+    for one in words:
+        between = "".join(one[begin : len(one) - end]).strip()
+        kinds.setdefault(without_numbers(between), []).append(between)
+    head = span(["".join(one[:begin]) for one in words])
+    if len(kinds) < 2:
+        return in_part(head, len(words), len(texts))
+    shown = [same for kind, same in kinds.items() if kind]
+    parts = [in_part(span(same), len(same), len(texts)) for same in shown[:_MOST]]
+    if others := sum(map(len, shown[_MOST:])):
+        parts.append(f"others in {others} of {len(texts)}")
+    tail = span(["".join(one[len(one) - end :]) for one in words])
+    return f"{head} {', '.join(parts)}{tail}".strip()
+
+
+def _common(texts: Sequence[Sequence[str]]) -> int:
+    """Return the number of words with which all texts begin."""
+    same = takewhile(lambda words: len(set(words)) == 1, zip(*texts, strict=False))
+    return sum(1 for _ in same)
+
+
+def without_numbers(text: str) -> str:
+    """Return a text with NUL for each number; texts that differ only in numbers have the same.
+
+    A cleaned text has no other NUL.
+    """
+    return _NUMBER.sub("\0", text)
+
+
+def span(texts: Sequence[str]) -> str:
+    """Return texts that differ only in numbers as one, with ranges: `50 to 100 rows`."""
+    columns = iter(zip(*map(_NUMBER.findall, texts), strict=True))
+    return _NUMBER.sub(lambda _: _range(next(columns)), texts[0])
+
+
+def _range(numbers: Sequence[str]) -> str:
+    least, most = min(numbers, key=_amount), max(numbers, key=_amount)
+    return least if _amount(least) == _amount(most) else f"{least} to {most}"
+
+
+def _amount(number: str) -> float:
+    return float(number.replace(",", ""))

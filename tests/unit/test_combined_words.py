@@ -1,0 +1,46 @@
+"""report.documents.combined_words: one text for those of all repeats."""
+
+from itertools import permutations
+
+import pytest
+
+from replayer.report.documents.combined_words import combine
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ([""], ""),
+        (["a, b"], "a, b"),
+        (["a"] * 3, "a"),
+        (["a", "", ""], "a in 1 of 3"),
+        (["5 rows", "1,000 rows", "20.5 rows"], "5 to 1,000 rows"),
+        (["5 rows", "7 rows", ""], "5 to 7 rows in 2 of 3"),
+        (["x: 5 MiB", "x: 6 GiB"], "x: 5 MiB in 1 of 2, 6 GiB in 1 of 2"),
+        # The digits of a name are no number.
+        (["from t1", "from t2"], "from t1 in 1 of 2, t2 in 1 of 2"),
+        (["1.5x", "2.5x"], "1.5x in 1 of 2, 2.5x in 1 of 2"),
+        (["a b, 4 c", "a d e, 4 c", "a b, 6 c"], "a b in 2 of 3, d e in 1 of 3, 4 to 6 c"),
+        (["a # b", "a 5 b"], "a # b in 1 of 2, 5 b in 1 of 2"),
+        (["9 in A", "9 in A (not full)"], "9 in A (not full) in 1 of 2"),
+        (
+            ["a", "b", "c", "d", "e"],
+            "a in 1 of 5, b in 1 of 5, c in 1 of 5, others in 2 of 5",
+        ),
+    ],
+)
+def test_words_that_differ_are_counted_and_numbers_are_ranges(texts: list[str], words: str) -> None:
+    """What repeats have in common stands once."""
+    assert combine(texts) == words
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["4 rows from disk", "5 rows from memory", "6 rows from disk"], ["a", "a", ""]],
+)
+def test_the_counts_do_not_depend_on_the_order(texts: list[str]) -> None:
+    """Of repeats in another order, the same words have the same counts."""
+    found = {tuple(sorted(combine(order).split(", "))) for order in permutations(texts)}
+    without_common = {frozenset(" ".join(part).split()) for part in found}
+
+    assert len(without_common) == 1
