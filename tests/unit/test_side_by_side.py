@@ -1,5 +1,8 @@
 """report.documents.side_by_side: one page of several engines, the answer first."""
 
+from collections.abc import Sequence
+from itertools import permutations
+
 import pytest
 
 from replayer.model import Cold, Measurement, Run, Status, StepResult
@@ -66,3 +69,59 @@ def test_a_skipped_step_names_its_engine_once(stored: Run, reason: str) -> None:
     notes = side_by_side.line_up([run, on(stored, "Two", 2.0)]).notes
 
     assert notes[0] == "One: walk: skipped: it has no sort key"
+
+
+def repeated(run: Run, title: str, times: Sequence[float | None], **scan: str | int) -> Run:
+    """Return the run as that of an engine with a scan of each time; None is one that failed."""
+    plain = run.model_copy(update={"steps": (step_of(run, "scan"),), "advice": (), "sizing": None})
+    one = on(plain, title, 1.0)
+    scans = [
+        step_of(on(plain, title, seconds, **scan), "scan")  # type: ignore[arg-type]
+        if seconds is not None
+        else step_of(plain, "scan").model_copy(update={"status": Status.FAILED, "reason": "lost"})
+        for seconds in times
+    ]
+    steps = tuple(each.model_copy(update={"repeat": n}) for n, each in enumerate(scans, 1))
+    return one.model_copy(update={"steps": steps})
+
+
+@pytest.mark.parametrize("order", sorted(set(permutations([10.0, 1.0, 1.0]))))
+def test_the_repeats_of_an_engine_are_one_median(stored: Run, order: Sequence[float]) -> None:
+    """The headline and the table have it once for each engine, whichever repeat was the first."""
+    runs = [repeated(stored, "Fast", order), repeated(stored, "Slow", [3.0] * 3)]
+    found = side_by_side.line_up(runs)
+    rows = {row[0]: row[1:] for row in found.rows}
+
+    assert "Fast in 1.00 s, Slow in 3.00 s, each proven cold" in found.headline
+    assert found.headline.endswith("; medians of 3.")
+    assert rows["scan, time"] == ("1.00 s", "3.00 s")
+    assert rows["scan, repeats"] == ("medians of 3", "medians of 3")
+
+
+@pytest.mark.parametrize("order", sorted(permutations([None, 2.0, 4.0]), key=str))
+def test_repeats_that_failed_are_named_next_to_the_median(
+    stored: Run, order: Sequence[float | None]
+) -> None:
+    """The table had `failed` if the first repeat did, and the headline a time."""
+    found = side_by_side.line_up([repeated(stored, "Some", order), repeated(stored, "All", [9.0])])
+    rows = {row[0]: row[1:] for row in found.rows}
+
+    assert rows["scan, time"] == ("3.00 s", "9.00 s")
+    assert rows["scan, repeats"] == ("medians of 2, 1 failed", "")
+    assert "Some in 3.00 s, All in 9.00 s" in found.headline
+    assert found.headline.endswith("; medians of 1 to 2.")
+
+
+def test_a_scan_of_which_one_repeat_is_not_proven_is_not_proven(stored: Run) -> None:
+    """How many are not is named, in the headline and in the table."""
+    cold, warm = (
+        repeated(stored, "Some", [1.0, 1.0], got=got).steps for got in ("cold", "lukewarm")
+    )
+    some = repeated(stored, "Some", [1.0]).model_copy(update={"steps": (*cold, warm[0])})
+    found = side_by_side.line_up([some, repeated(stored, "All", [9.0] * 3)])
+    rows = {row[0]: row[1:] for row in found.rows}
+
+    assert "All in 9.00 s, each proven cold" in found.headline
+    assert "; not proven cold: Some in 1.00 s (1 of 3); medians of 3." in found.headline
+    proof = "cold in 2 of 3, NOT COLD: lukewarm in 1 of 3, 1.00 MiB of disk"
+    assert rows["scan, proof"][0] == proof

@@ -3,13 +3,16 @@
 The JSON is the `asdict` of what `line_up` returns.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from replayer.analysis.advice.leading_metrics import leader
+from replayer.analysis.repeats import alike, by_name, counted, finished, medians
 from replayer.model import Cold, Run, Status, StepResult, Temperature
 from replayer.report.document import Document, Table
 from replayer.report.documents import run_screen, summary
+from replayer.report.documents.combined_words import combine, span
 from replayer.report.sanitize import sanitize, short
 from replayer.run.display import Sentence
 from replayer.units import show, show_count, show_duration, show_size
@@ -63,35 +66,59 @@ def _scope(runs: Sequence[Run]) -> str:
     return sanitize(f"{first.workload.name}, {len(runs)} engines {where}: {names}")
 
 
+class _ColdScan(NamedTuple):
+    """The cold scans of one step on one engine: all its finished repeats."""
+
+    engine: str
+    seconds: float
+    """The median of the repeats."""
+    results: Sequence[StepResult]
+
+    @property
+    def unproven(self) -> int:
+        """Return the number of repeats that are not proven to be cold."""
+        return sum(not _is_proven(result.cold) for result in self.results)
+
+    def __str__(self) -> str:
+        """Return the engine and its time, and how many of several repeats are not proven cold."""
+        words = f"{self.engine} in {show_duration(self.seconds)}"
+        count = len(self.results)
+        return words if self.unproven in (0, count) else f"{words} ({self.unproven} of {count})"
+
+
 def _headline(runs: Sequence[Run]) -> str:
     """Return a sentence with the times of the cold table scans of all engines, the fastest first.
 
-    Scans that are proven to be cold come before the others.  If no engine has a cold scan, the
-    sentence reports that.
+    The time of a repeated scan is a median.  Scans of which all repeats are proven to be cold come
+    before the others.  If no engine has a cold scan, the sentence reports that.
     """
-    scans = [(run, step) for run in runs for step in run.steps if _is_cold_scan(step)]
-    timed = [(run, step, step.value("scan.elapsed")) for run, step in scans]
-    known = sorted(
-        ((run, step, value) for run, step, value in timed if value is not None),
-        key=lambda one: one[2],
-    )
+    known = sorted(_cold_scans(runs), key=lambda scan: scan.seconds)
     if not known:
         return "No engine has a cold scan of the table: see the rows below."
-    same = len({step.facts.get("rows") for _, step, _ in known}) == 1
-    rows = known[0][1].facts.get("rows")
+    sizes = [result.facts.get("rows") for scan in known for result in scan.results]
+    same, rows = len(set(sizes)) == 1, sizes[0]
     what = f"The same {show_count(rows)} rows" if same and isinstance(rows, int) else "The rows"
-    times: dict[bool, list[str]] = {True: [], False: []}
-    for run, step, value in known:
-        times[_is_proven(step.cold)].append(f"{_title(run)} in {show_duration(value)}")
+    proven = [str(scan) for scan in known if not scan.unproven]
+    others = [str(scan) for scan in known if scan.unproven]
     parts = []
-    if times[True]:
+    if proven:
         by = "each proven cold by bytes that the process read of the device"
-        parts.append(f"{what} read cold: {', '.join(times[True])}, {by}")
-    if times[False]:
-        begin = "not proven cold" if times[True] else f"{what} read, not proven cold"
-        parts.append(f"{begin}: {', '.join(times[False])}")
+        parts.append(f"{what} read cold: {', '.join(proven)}, {by}")
+    if others:
+        begin = "not proven cold" if proven else f"{what} read, not proven cold"
+        parts.append(f"{begin}: {', '.join(others)}")
+    repeats = [len(scan.results) for scan in known]
+    if max(repeats) > 1:
+        parts.append(span([f"medians of {count}" for count in repeats]))
     different = "" if same else " (the tables have different numbers of rows)"
     return sanitize(f"{'; '.join(parts)}{different}.")
+
+
+def _cold_scans(runs: Sequence[Run]) -> Iterator[_ColdScan]:
+    for run in runs:
+        for results in by_name(filter(_is_cold_scan, run.steps)):
+            times = [m.value for m in medians(results) if m.metric == "scan.elapsed"]
+            yield from (_ColdScan(_title(run), seconds, results) for seconds in times)
 
 
 def _title(run: Run) -> str:
@@ -113,26 +140,32 @@ def _is_proven(cold: Cold | None) -> bool:
 
 
 def _rows(name: str, runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
-    found = [next((step for step in run.steps if step.name == name), None) for run in runs]
-    first = next(step for step in found if step is not None)
+    """Yield the rows of a step: a column for each run, whose cell has all repeats of the step."""
+    found = [[step for step in run.steps if step.name == name] for run in runs]
+    every = [step for results in found for step in results]
+    first = next(iter(finished(every)), every[0])
     named = _METRICS.get(first.step) or tuple(("", m.metric) for m in leader(first))
     for title, metric in named:
-        label = f"{name}, {title}" if title else name
-        yield (sanitize(label), *(_cell(step, metric) for step in found))
-    dealt = [_fact(step, "dealt") for step in found]
-    if any(dealt):
-        yield (sanitize(f"{name}, dealt"), *dealt)
-    proofs = [_proof(step) for step in found]
-    if any(proofs):
-        yield (sanitize(f"{name}, proof"), *proofs)
+        yield (_label(name, title), *(_cell(results, metric) for results in found))
+    for title, cells in (
+        ("repeats", [_repeats(results) for results in found]),
+        ("dealt", [_words(results, _dealt) for results in found]),
+        ("proof", [_words(results, _proof) for results in found]),
+    ):
+        if any(cells):
+            yield (_label(name, title), *cells)
 
 
-def _cell(step: StepResult | None, metric: str) -> str:
-    if step is None:
-        return "-"
-    if step.status is not Status.DONE:
-        return step.status.value
-    measured = next((m for m in step.measurements if m.metric == metric), None)
+def _label(name: str, title: str) -> str:
+    return sanitize(f"{name}, {title}" if title else name)
+
+
+def _cell(results: Sequence[StepResult], metric: str) -> str:
+    """Return the median of a metric, with its unit; "-" if the step does not have it."""
+    done = finished(results)
+    if results and not done:
+        return counted([step.status.value for step in results])
+    measured = next((m for m in medians(done) if m.metric == metric), None)
     if measured is None:
         return "-"
     if measured.unit == "files":
@@ -140,17 +173,34 @@ def _cell(step: StepResult | None, metric: str) -> str:
     return show(measured.value, measured.unit)
 
 
-def _fact(step: StepResult | None, name: str) -> str:
-    return "" if step is None else sanitize(str(step.facts.get(name) or ""))
-
-
-def _proof(step: StepResult | None) -> str:
-    """Return a step's proof in few words: where its blocks came from, or how cold they were.
-
-    It is "" for a step without a proof, or one that was not done.
-    """
-    if step is None or step.status is not Status.DONE:
+def _repeats(results: Sequence[StepResult]) -> str:
+    """Return of how many repeats the numbers are, and how the others ended; "" of one repeat."""
+    if len(results) < 2:
         return ""
+    ends = [
+        f"{len(same)} {status.value}"
+        for status, same in alike(results, lambda r: r.status)
+        if status is not Status.DONE
+    ]
+    done = len(finished(results))
+    numbers = [f"medians of {done}" if done > 1 else "of one repeat"] if done else []
+    return ", ".join([*numbers, *ends])
+
+
+def _words(results: Sequence[StepResult], words: Callable[[StepResult], str]) -> str:
+    """Return words about the finished repeats of a step; those that differ are counted."""
+    return combine([sanitize(words(step)) for step in finished(results)])
+
+
+def _dealt(step: StepResult) -> str:
+    return str(step.facts.get("dealt") or "")
+
+
+def _proof(step: StepResult) -> str:
+    """Return a result's proof in few words: where its blocks came from, or how cold they were.
+
+    It is "" for a result without a proof.
+    """
     if step.ledger is not None:
         moved = step.value("ranges.device_bytes")
         each = "" if moved is None else f", {show_size(round(moved))} each"
@@ -167,13 +217,8 @@ def _proof(step: StepResult | None) -> str:
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         title = _title(run)
-        for step in run.steps:
-            if step.status is not Status.DONE:
-                # A reason that is the engine's own begins with its title, too.
-                reason = step.reason.removeprefix(f"{title}: ")
-                yield sanitize(f"{title}: {step.name}: {step.status.value}: {reason}")
-            elif step.cold is not None and step.cold.got is not step.cold.asked and step.cold.why:
-                yield sanitize(f"{title}: {step.name}: {step.cold.why}")
+        notes = (note for step in run.steps if (note := _note(step, title)))
+        yield from (sanitize(f"{title}: {note}") for note in dict.fromkeys(notes))
         # The cost of the sessions' path is the last note of a step.
         paths = [step.notes[-1] for step in run.steps if step.step == "ranges" and step.notes]
         if paths:
@@ -181,6 +226,20 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
         sure = summary.summarise([run]).headline.sure
         if sure:
             yield sanitize(f"{title}: {sure}")
+
+
+def _note(step: StepResult, title: str) -> str:
+    """Return why a result was not done, or not as cold as requested; "" if it was as requested.
+
+    `title` is that of the engine.
+    """
+    if step.status is not Status.DONE:
+        # A reason that is the engine's own begins with its title, too.
+        reason = step.reason.removeprefix(f"{title}: ")
+        return f"{step.name}: {step.status.value}: {reason}"
+    if step.cold is not None and step.cold.got is not step.cold.asked and step.cold.why:
+        return f"{step.name}: {step.cold.why}"
+    return ""
 
 
 def document(one: SideBySide, again: str = "") -> Document:
