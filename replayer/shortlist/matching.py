@@ -21,8 +21,6 @@ from replayer.units import show, show_times, three
 
 _CORES = 1.5
 """A core of one current server may do up to so many times the work of a core of another."""
-_ROUNDED = 1e-6
-"""Share by which a supply may be too small: a profile's file keeps only seven digits of a value."""
 _MEMORY = 0.5
 """A machine with less than this share of the required memory does not fit.  From this share up to
 1 it is unclear: a server with smaller buffers reads more from its disk."""
@@ -251,7 +249,7 @@ def _times(supply: Supply, speed: float) -> Supply:
 
 
 def _sides(demand: Demand, here: float) -> tuple[Fit, float]:
-    here *= 1 + _ROUNDED
+    here *= 1 + target.ROUNDED
     fit = Fit.FITS if here >= demand.required else Fit.UNCLEAR
     return (Fit.DOES_NOT_FIT if here < demand.least else fit), here / demand.required
 
@@ -312,15 +310,12 @@ def _of_credits(made: Margin, demand: Demand, part: _PartSupply, pair: _Pair) ->
             update={"fit": verdict.fit, "multiple": verdict.multiple, "words": verdict.words,
                     "limit": limit}
         )  # fmt: skip
-    if base >= demand.required:
+    fit, multiple = _sides(demand, base)
+    if fit is Fit.FITS:
         words = f"{needed} of {show(base, demand.unit)}"
-        return made.model_copy(
-            update={"fit": Fit.FITS, "multiple": base / demand.required, "words": words}
-        )
+        return made.model_copy(update={"fit": fit, "multiple": multiple, "words": words})
     words = f"{needed} over a base of {show(base, demand.unit)}; how long that lasts is not known"
-    return made.model_copy(
-        update={"fit": Fit.UNCLEAR, "multiple": base / demand.required, "words": words}
-    )
+    return made.model_copy(update={"fit": Fit.UNCLEAR, "multiple": multiple, "words": words})
 
 
 def _by_credits(limit: Limit, demands: Demands, most: Load) -> target.Judgement:
@@ -343,7 +338,8 @@ def _of_cores(one: Margin, pair: _Pair) -> Margin:
         words = f"{one.words}; a core does {three(pair.speed)} times as much as at the source"
         return one.model_copy(update={"words": words})
     most = one.multiple * _slack(one, pair)
-    if one.fit is Fit.UNCLEAR or most < 1 / _CORES or one.multiple >= _CORES:
+    enough = one.multiple * (1 + target.ROUNDED) >= _CORES
+    if one.fit is Fit.UNCLEAR or most < 1 / _CORES or enough:
         return one
     words = (
         f"{one.words}; a core may do {_CORES:g} times the work of another: probes of both machines "
@@ -368,8 +364,10 @@ def _weighed(one: Margin, pair: _Pair) -> Margin:
         return one
     writes = pair.demands.rows.get(_ALONE[one.resource])
     sizes = (part.request_bytes for part in _supplies(one.resource, pair) if part.of == one.of)
-    if writes is not None and _counted(writes, next(sizes, None), pair).least > one.here:
-        return one
+    if writes is not None:
+        fit, _ = _sides(_counted(writes, next(sizes, None), pair), one.here)
+        if fit is Fit.DOES_NOT_FIT:
+            return one
     words = f"{one.words}; its memory is larger than at the source, which may save reads"
     return one.model_copy(update={"fit": Fit.UNCLEAR, "words": words})
 

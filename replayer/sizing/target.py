@@ -55,6 +55,9 @@ _MOSTLY = 0.95
 _TIMES = 1e6
 """The largest multiple that is computed; a larger one is reported as this."""
 _LARGEST = 1e15
+ROUNDED = 1e-6
+"""Share by which a limit may be too small: rounding errors of growth and headroom are less than it,
+and a profile's file keeps only seven digits of a value."""
 
 
 def _finite(value: float) -> float:
@@ -288,10 +291,10 @@ def judge_limit(limit: Limit, requirement: Requirement, profile: ResourceProfile
     if need is None or not len(spent.demand):
         return _without(limit, f"{resource.title}: not in the profile, so not compared")
     required = need.required if size is None else count_requests(need, requirement, profile, size)
-    asked = _Asked(required, requirement.factor if resource.load else 1.0)
-    if limit.baseline is None and 0 < required <= limit.burst:
-        words = f"{show(required, resource.unit)} of at most {show(limit.burst, resource.unit)}; "
-        return _without(limit, f"{words}for how long is not known, without a base rate", required)
+    asked = _asked(required, requirement.factor if resource.load else 1.0, limit)
+    if limit.baseline is None and 0 < asked.rate <= limit.burst:
+        words = f"{show(asked.rate, resource.unit)} of at most {show(limit.burst, resource.unit)}; "
+        return _without(limit, f"{words}for how long is not known, without a base rate", asked.rate)
     multiple = _multiple(limit, asked, spent)
     fit, doubt = _fit(limit, asked, spent, profile, multiple)
     return Judgement(
@@ -320,6 +323,17 @@ class _Asked(NamedTuple):
     rate: float
     factor: float
     """Growth and headroom, by which the profile's rates are multiplied."""
+
+
+def _asked(required: float, factor: float, limit: Limit) -> _Asked:
+    """Return what is asked of a limit; what is above a rate of it by rounding only is that rate.
+
+    `factor` is growth and headroom.
+    """
+    for rate in (limit.proven, limit.burst):
+        if rate < required <= rate * (1 + ROUNDED):
+            return _Asked(rate, factor * rate / required)
+    return _Asked(required, factor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -367,6 +367,25 @@ def test_requests_of_several_databases_are_counted_apart(tmp_path: Path) -> None
     assert fits == {"m1390": NOT, "m1410": UNCLEAR, "m2790": UNCLEAR, "m2810": FITS}
 
 
+@pytest.mark.parametrize("cells", ["110,,", "110,3000,", "110,3000,9000000", "1,110,9000000000"])
+def test_a_supply_that_equals_the_requirement_is_enough(tmp_path: Path, cells: str) -> None:
+    """100 x 1.1 is 110.00000000000001 for a computer, with credits and without; 1.5 times too."""
+    load: dict[str, Any] = {
+        "memory_bytes": 1.0 * GIB,
+        "read_iops": busy(100, 25),
+        "write_iops": 0.0,
+    }
+    path = tmp_path / "machines.csv"
+    path.write_text(
+        "machine,cores,baseline_cores,cpu_credits,memory,iops,burst_iops,iops_credits\n"
+        f"m,6.6,1,5000,64G,{cells}\n"
+    )
+    needs = gathered(made(cpu_cores=busy(4, 1), **load), growth=1.1)
+    (choice,) = matching.rank(catalogue_file.load_catalogue(path), needs, {})
+
+    assert [_margin(choice, name).fit for name in ("iops", "cpu")] == [FITS, FITS]
+
+
 def _margin(choice: MachineChoice, resource: str) -> Margin:
     return next(one for one in choice.margins if one.resource == resource)
 

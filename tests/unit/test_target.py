@@ -184,6 +184,37 @@ def test_a_gap_may_fill_the_bucket_again(gap: int, fit: Fit, tmp_path: Path) -> 
     assert ("not known" in made.words) is (fit is Fit.UNCLEAR)
 
 
+ROUNDED_LOADS = [
+    (3000, 1.1, 0.0), (100, 1.1, 0.0), (1000, 1.15, 0.2), (700, 1.1, 0.1), (3, 1.1, 0.3),
+    (4.4, 1.5, 0.0), (250, 1.2, 0.35),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("measured", "growth", "headroom"), ROUNDED_LOADS)
+@pytest.mark.parametrize("limit", ["base alone", "base of a burst", "burst"])
+def test_a_limit_that_equals_the_requirement_is_enough(
+    measured: float, growth: float, headroom: float, limit: str, tmp_path: Path
+) -> None:
+    """3,000 x 1.1 is 3300.0000000000005 for a computer; a limit that lacks a thousandth is less."""
+    with_credits = "burst_iops = {burst}\niops_credits = 9e12\n"
+    text = {
+        "base alone": "baseline_iops = {0}\n",
+        "base of a burst": "baseline_iops = {0}\n" + with_credits.format(burst=9e9),
+        "burst": "baseline_iops = 2.5\n" + with_credits.format(burst="{0}"),
+    }[limit]
+    one = profile(read_iops=busy(20, measured, measured / 4), write_iops=0.0)
+    asked = float(f"{measured * growth * (1 + headroom):.10g}")
+    fits, less = (
+        judged(tmp_path, "[volume]\n" + text.format(rate), one, growth=growth, headroom=headroom)
+        for rate in (asked, asked * 0.999)
+    )
+
+    assert fits["iops"].fit is Fit.FITS
+    assert known(fits["iops"].multiple) >= 1
+    assert "too little" not in fits["iops"].words
+    assert "too little" in less["iops"].words or limit == "base of a burst"
+
+
 LARGE_REQUESTS = """
 [volume]
 baseline_iops = 1300
