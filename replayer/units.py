@@ -36,8 +36,16 @@ _COUNT: Mapping[str, int | str] = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000
 # Commas are accepted only between thousands: in half of the world, 1,5 is one and a half.
 _NUMBER = r"(\d{1,3}(?:,\d{3})+|\d+(?:_\d+)*)(\.\d+)?"
 _WRITTEN = re.compile(rf"\s*{_NUMBER}\s*([a-zA-Z]*)\s*", re.ASCII)
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+\s*[a-zA-Z]*", re.ASCII)
-_DECIMALS = re.compile(r"\d*,\d+\s*[a-zA-Z]*", re.ASCII)
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}([.,])\d{3}(\1\d{3})*\s*[a-zA-Z]*", re.ASCII)
+_DECIMALS = re.compile(r"\d*([.,])\d+\s*[a-zA-Z]*", re.ASCII)
+_SPACES = " '_\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{RIGHT SINGLE QUOTATION MARK}"
+# 1.234.567 and 12,34,567, 1.234,5 and 1,234.5, 1 234 and 1 234,5.
+_GROUPED = re.compile(
+    r"[1-9]\d{0,2}(([.,])\d{2,3}(\2\d{2,3})*\2\d{3}([.,]\d+)?"
+    rf"|\.\d{{3}},\d+|,\d{{3}}\.\d+|([{_SPACES}]\d{{3}})+([.,]\d+)?)\s*[a-zA-Z]*",
+    re.ASCII,
+)
+_REMEDY = "write thousands without separators, decimals with a point, and commas between columns"
 _TERM = re.compile(r"[^a-zA-Z]+[a-zA-Z]*")
 _MICRO = re.compile("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]s")
 _LARGEST = 1 << 60
@@ -264,30 +272,47 @@ Count = Annotated[int, _checked(count), NumberForm("count", show_count)]
 """A number of things, written as 20M or 50331648 in a workload file."""
 
 
-class DecimalCommas:
-    """The numbers of a file that may have decimal commas: 1,234 can be one of thousands.
+class NumberSeparators:
+    """The separators in the numbers of a file: 1,234 and 1.234 can be a thousand, or decimals.
 
-    A file is of one locale: a number such as 0,5 or 1234,567 shows that all commas are decimal.
+    A file is of one locale: a number such as 0,5 or 1234,567 shows that all commas are decimal, and
+    0.5 that all points are.  Points are decimal, too, in a file with commas between its columns and
+    none in its numbers.
     """
 
-    def __init__(self) -> None:
-        """Begin without a number."""
-        self._unclear = ""
-        self._shown = False
+    def __init__(self, columns: str) -> None:
+        """Begin without a number; `columns` is the separator between the columns of the file."""
+        self._points_are_decimal = columns == ","
+        self._unclear: dict[str, str] = {}
+        """A comma or a point -> the first number in which it may separate thousands."""
+        self._decimal: set[str] = set()
+        self._grouped = ""
+        """The first number in which a separator of thousands is certain."""
 
     def plain(self, text: str) -> str:
         """Return a number of the file with a decimal point in place of a comma."""
-        if _THOUSANDS.fullmatch(text):
-            self._unclear = self._unclear or text
-        elif _DECIMALS.fullmatch(text):
-            self._shown = True
+        if text.isdecimal():
+            return text
+        self._points_are_decimal &= "," not in text
+        if match := _THOUSANDS.fullmatch(text):
+            self._unclear.setdefault(match[1], text)
+        elif match := _DECIMALS.fullmatch(text):
+            self._decimal.add(match[1])
+        if not self._grouped and _GROUPED.fullmatch(text):
+            self._grouped = text
         return text.replace(",", ".")
 
     def check(self, file: str) -> None:
-        """Raise Impossible if a number so far may have a comma of thousands; `file` is named."""
-        if self._unclear and not self._shown:
+        """Raise Impossible if a number so far may have thousands apart; `file` is named."""
+        certain = {*self._decimal, *("." if self._points_are_decimal else "")}
+        for separator, name in ((",", "comma"), (".", "point")):
+            if separator in self._unclear and separator not in certain:
+                raise Impossible(
+                    f"{file} has numbers such as {self._unclear[separator][:40]}, and no number "
+                    f"that shows if the {name} separates thousands or decimals: {_REMEDY}"
+                )
+        if self._grouped:
             raise Impossible(
-                f"{file} has numbers such as {self._unclear[:40]}, and no number that shows if the "
-                f"comma separates thousands or decimals: write thousands without commas, and "
-                f"decimals with a point"
+                f"{file} has numbers such as {self._grouped[:40]}, with a separator of thousands: "
+                f"{_REMEDY}"
             )

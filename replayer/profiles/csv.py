@@ -135,7 +135,7 @@ class _Reader:
         self.rows = intervals.IntervalRows()
         self.zoned = True
         self.bad = self.beyond = 0
-        self.commas = units.DecimalCommas()
+        self.separators = units.NumberSeparators(header.delimiter)
         self.own: dict[str, list[float]] = {name: [] for name in _OWN}
         self.columns = {n: i for n, i in header.places.items() if n not in {*_TIMES, *_OWN}}
 
@@ -178,10 +178,8 @@ class _Reader:
         text = text.strip()
         if text.lower() in _NONE:
             return math.nan
-        if self.header.delimiter != "," and "," in text:
-            text = self.commas.plain(text)
         try:
-            value = imported.number(text)
+            value = imported.number(self.separators.plain(text))
         except ValueError:
             value = -1.0
         if value >= 0:
@@ -192,9 +190,9 @@ class _Reader:
     def profile(self, file: ImportSource) -> ResourceProfile:
         """Return the profile of all rows that were added; `file` is the CSV that they are from.
 
-        Raises Impossible if there is no profile, or if commas may separate thousands or decimals.
+        Raises Impossible if there is no profile, or if numbers may have separators of thousands.
         """
-        self.commas.check(file.name)
+        self.separators.check(file.name)
         places = self.header.places
         notes = []
         if "cpu_percent" in places and not self.own["cores"] and "cpu_cores" not in places:

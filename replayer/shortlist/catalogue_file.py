@@ -3,8 +3,8 @@
 A row of a CSV has a machine, a disk, or a machine with one of the disks that it may have.  A row
 with a disk and no machine is a disk that every machine may have.  Columns may stand in any order,
 and an empty cell is known from another row or an earlier catalogue, or else not known.  `;` and
-decimal commas are fine, but a file whose 1,234 may be thousands is refused.  Lines that begin with
-# are remarks.
+decimal commas are fine, but a file whose 1,234 or 1.234 may be thousands is refused.  Lines that
+begin with # are remarks.
 """
 
 import csv
@@ -295,18 +295,18 @@ def _rows(name: str, text: str) -> Iterator[_Row]:
     if head is None:
         raise Impossible(f"{name}: it is empty")
     separator = ";" if ";" in lines[head] else ","
-    commas = units.DecimalCommas() if separator == ";" else None
+    separators = units.NumberSeparators(separator) if separator == ";" else None
     try:
         reader = csv.reader(lines[head:], delimiter=separator)
         columns = [cell.strip().lower() for cell in next(reader)]
         _check_columns(name, columns)
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                yield _row(f"{name}: line {head + reader.line_num}", columns, cells, commas)
+                yield _row(f"{name}: line {head + reader.line_num}", columns, cells, separators)
     except csv.Error as error:
         raise Impossible(f"{name}: {error}") from error
-    if commas:
-        commas.check(name)
+    if separators:
+        separators.check(name)
 
 
 def _check_columns(name: str, columns: Iterable[str]) -> None:
@@ -320,7 +320,7 @@ def _check_columns(name: str, columns: Iterable[str]) -> None:
 
 
 def _row(
-    where: str, columns: list[str], cells: list[str], commas: units.DecimalCommas | None
+    where: str, columns: list[str], cells: list[str], separators: units.NumberSeparators | None
 ) -> _Row:
     if len(cells) > len(columns):
         raise Impossible(f"{where}: it has {len(cells)} cells for {len(columns)} columns")
@@ -328,7 +328,7 @@ def _row(
         column: cell.strip() for column, cell in zip(columns, cells, strict=False) if cell.strip()
     }
     numbers = {
-        column: _number(where, column, text, commas)
+        column: _number(where, column, text, separators)
         for column, text in filled.items()
         if column not in _TEXTS
     }
@@ -338,8 +338,8 @@ def _row(
     return _Row(where, texts, numbers)
 
 
-def _number(where: str, column: str, text: str, commas: units.DecimalCommas | None) -> float:
-    plain = commas.plain(text) if commas else text
+def _number(where: str, column: str, text: str, separators: units.NumberSeparators | None) -> float:
+    plain = separators.plain(text) if separators else text
     read: Callable[[str], float] = units.size if column in _SIZES else float
     try:
         value = read(plain)

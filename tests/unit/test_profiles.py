@@ -441,6 +441,50 @@ def test_a_decimal_comma_shows_what_the_others_are(
     assert made.columns["read_iops"].tolist() == [value, 1]
 
 
+def numbered(tmp_path: Path, delimiter: str, numbers: Sequence[str]) -> list[float]:
+    """Return the reads a second of a CSV with these numbers, each between quotes."""
+    rows = [f'{60 * i}{delimiter}"{number}"\n' for i, number in enumerate(numbers)]
+    made, unread = csv(tmp_path, f"time{delimiter}read_iops\n" + "".join(rows))
+    assert not unread
+    return [float(value) for value in made.columns["read_iops"]]
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "numbers"),
+    [
+        (";", ["900", "950", "1.234", "980", "990", "1.500", "970"]),
+        ("\t", ["1.234", "12.345"]),
+        (";", ["900", "1.234,5"]), (";", ["0,5", "1.234,5"]), (";", ["0,5", "1.234"]),
+        (",", ["900", "1,234.5"]), (",", ["0.5", "1,234.5"]), (",", ["0.5", "1,234"]),
+        (",", ["0,5", "1.234"]), (",", ["1.234.567"]), (",", ["12,34,567.8", "1"]),
+        (";", ["0,5", "1 234"]), (";", ["0,5", "1\u202f234,5"]), (",", ["900", "1'234.5"]),
+    ],
+)  # fmt: skip
+def test_a_separator_of_thousands_is_refused_and_not_lost(
+    delimiter: str, numbers: Sequence[str], tmp_path: Path
+) -> None:
+    """It is in the busiest rows: read as decimals or left out, these would be the quietest."""
+    with pytest.raises(Impossible, match=r"numbers such as .*thousands.*: write thousands without"):
+        numbered(tmp_path, delimiter, numbers)
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "numbers", "values"),
+    [
+        (",", ["1.234", "2.345"], [1.234, 2.345]),
+        (";", ["1.234", "0.5"], [1.234, 0.5]),
+        ("\t", ["1.234", "1234.567"], [1.234, 1234.567]),
+        (",", ["1,234", "0,5"], [1.234, 0.5]),
+        (";", ["0.5", "2,5"], [0.5, 2.5]),
+    ],
+)
+def test_decimals_are_read_where_the_file_shows_what_they_are(
+    delimiter: str, numbers: Sequence[str], values: Sequence[float], tmp_path: Path
+) -> None:
+    """By another number, or as commas are between the columns and in no number."""
+    assert numbered(tmp_path, delimiter, numbers) == values
+
+
 def test_more_free_memory_than_there_is_is_left_out(tmp_path: Path) -> None:
     """A row that contradicts itself says nothing, least of all that no memory was in use."""
     text = "time,commits,memory_total_bytes,memory_free_bytes\n0,1,8,2\n60,1,8,9\n120,1,8,3\n"

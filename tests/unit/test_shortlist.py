@@ -851,11 +851,14 @@ def test_prices_come_from_another_catalogue(tmp_path: Path) -> None:
     assert joined.currency == "EUR"
 
 
-def test_commas_that_may_be_of_thousands_are_refused_in_a_catalogue(tmp_path: Path) -> None:
-    """16,000 is read neither as 16 nor as 16000, unless another number shows which it is."""
+def test_separators_that_may_be_of_thousands_are_refused_in_a_catalogue(tmp_path: Path) -> None:
+    """16,000 and 16.000 are read neither as 16 nor as 16000, unless a number shows which it is."""
     machines = tmp_path / "machines.csv"
     machines.write_text("machine;cores;iops\nm1;4;16,000\n", encoding="utf-8")
     with pytest.raises(Impossible, match=r"numbers such as 16,000, .* thousands or decimals"):
+        catalogue_file.load_catalogue(machines)
+    machines.write_text("machine;cores;iops\nm1;4;16.000\n", encoding="utf-8")
+    with pytest.raises(Impossible, match=r"numbers such as 16.000, .* thousands or decimals"):
         catalogue_file.load_catalogue(machines)
     machines.write_text("machine;price_month;iops\nm1;1,234;16000\nm2;0,5;1\n", encoding="utf-8")
 
