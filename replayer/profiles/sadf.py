@@ -30,6 +30,7 @@ _VIRTUAL = re.compile(
 )
 _ADDED = ("read_mbps", "write_mbps", "queue_depth")
 """Columns of a profile in which the values of the disks are added up."""
+_NO_CPU = "the CPU is not known: `sadf -j -- -A` has it, or sar's -u"
 _NO_IO = "reads and writes a second are not known: `sadf -j -- -A` has them, or sar's -b"
 
 
@@ -94,7 +95,8 @@ class _Reader:
         stamp = keys["timestamp"]
         seconds = clock.seconds(_stamp(stamp))
         values = {
-            **self._cpu(keys.get("cpu-load", [])),
+            # Older sysstat writes -A and -u ALL under another key.
+            **self._cpu(keys.get("cpu-load") or keys.get("cpu-load-all", [])),
             **self._memory(keys.get("memory", {})),
             **_io(keys.get("io", {})),
             **(self._disks(keys["disk"]) if "disk" in keys else {}),
@@ -164,6 +166,8 @@ class _Reader:
         chosen, notes = self.disks.finish(self.rows, _ADDED)
         interfaces = list(self.interfaces)
         notes += sysstat.note_of_choice("interfaces", interfaces, _interfaces(interfaces))
+        if "cpu_cores" not in self.rows.values:
+            notes.append(_NO_CPU)
         if "read_iops" not in self.rows.values:
             notes.append(_NO_IO)
         elif len(self.disks.names) > len(chosen):

@@ -364,6 +364,23 @@ def test_sars_activities_are_one_profile() -> None:
     assert [gap.reason for gap in made.gaps] == ["the machine was started"]
 
 
+@pytest.mark.parametrize(("key", "known"), [("cpu-load-all", True), ("cpu", False)])
+def test_the_cpu_of_older_sysstat_is_read_or_its_lack_is_noted(
+    key: str, *, known: bool, tmp_path: Path
+) -> None:
+    """With -A and -u ALL it is under another key, with interrupts apart."""
+    text = (FILES / "sadf" / "several.json").read_text(encoding="utf-8")
+    names = text.replace('"cpu-load"', f'"{key}"').replace('"user"', '"usr"')
+    older = re.sub(r'"system": 14.80', '"sys": 4.00, "irq": 6.00, "soft": 4.80', names)
+    made, _ = read("sadf", written(tmp_path, older))
+
+    assert ("cpu_cores" in made.columns) is known
+    assert any("the CPU is not known" in note for note in made.notes) is not known
+    if known:
+        assert made.columns["cpu_cores"][0] == pytest.approx((59.69 + 14.80) / 50)
+        assert made.columns["cpu_system"][0] == pytest.approx(14.80 / 50)
+
+
 def test_the_files_of_several_days_behind_each_other_are_one_profile(tmp_path: Path) -> None:
     """`cat` of what sadf wrote of each day is read as a whole, with the night as a gap."""
     text = (FILES / "sadf" / "several.json").read_text(encoding="utf-8")
