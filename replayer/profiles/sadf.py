@@ -56,7 +56,8 @@ def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
 
 
 def _stamp(keys: Mapping[str, Any]) -> str:
-    zone = "+0000" if keys.get("utc") == 1 else ""
+    # Newer sysstat writes a zone's name; of others than UTC it does not show whether it is summer.
+    zone = "+0000" if keys.get("utc") == 1 or keys.get("tz") == "UTC" else ""
     return f"{keys['date']} {keys['time']}{zone}"
 
 

@@ -381,6 +381,19 @@ def test_the_cpu_of_older_sysstat_is_read_or_its_lack_is_noted(
         assert made.columns["cpu_system"][0] == pytest.approx(14.80 / 50)
 
 
+@pytest.mark.parametrize(
+    ("zone", "zoned"),
+    [('"utc": 1', True), ('"tz": "UTC"', True), ('"utc": 0', False), ('"tz": "CET"', False)],
+)
+def test_times_of_sadf_in_utc_have_a_zone(zone: str, *, zoned: bool, tmp_path: Path) -> None:
+    """Every sysstat writes UTC, unless it is given -t or -T; the newest writes the zone's name."""
+    text = (FILES / "sadf" / "several.json").read_text(encoding="utf-8").replace('"utc": 1', zone)
+    made, _ = read("sadf", written(tmp_path, text))
+
+    assert any("in which zone" in note for note in made.notes) is not zoned
+    assert [gap.reason for gap in made.gaps] == ["the machine was started"]
+
+
 def test_the_files_of_several_days_behind_each_other_are_one_profile(tmp_path: Path) -> None:
     """`cat` of what sadf wrote of each day is read as a whole, with the night as a gap."""
     text = (FILES / "sadf" / "several.json").read_text(encoding="utf-8")
