@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from replayer.errors import Impossible
 from replayer.results.imported import ImportSource
-from replayer.results.profile import COLUMNS, MOST_ROWS, Gap, ProfileSource, ResourceProfile
+from replayer.results.profile import (
+    COLUMNS,
+    MOST_ROWS,
+    NO_ZONE,
+    Gap,
+    ProfileSource,
+    ResourceProfile,
+)
 
 Floats = NDArray[np.float64]
 
@@ -122,9 +129,7 @@ class _Order:
         self.notes: list[str] = []
         ends = np.array(rows.ends)
         if not zoned:
-            self.notes.append(
-                f"{name} does not say in which zone its times are: they are shown as they stand"
-            )
+            self.notes.append(f"{name} {NO_ZONE}: they are shown as they stand")
             ends = self._without_summer_time(ends, rows)
         if in_order:
             ends = self._without_steps(ends)

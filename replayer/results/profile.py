@@ -36,6 +36,9 @@ _DIGITS = 7
 _LATE = 1.0
 """Seconds by which rows may overlap, because other tools' stamps have whole seconds."""
 
+NO_ZONE = "does not say in which zone its times are"
+"""Part of the note of a profile that has local times of a zone that is not known."""
+
 Floats = NDArray[np.float64]
 Kind = Literal["rate", "gauge"]
 
@@ -226,6 +229,11 @@ class ResourceProfile:
     def whole_seconds(self) -> float:
         """Return the seconds from the beginning of the first row to the end of the last."""
         return float(self.ends[-1] - self.ends[0] + self.spans[0]) if self.ends.size else 0.0
+
+    @property
+    def has_zone(self) -> bool:
+        """Return whether the times are in UTC; if not, they are local, of an unknown zone."""
+        return not any(NO_ZONE in note for note in self.notes)
 
     def column(self, name: str) -> Floats:
         """Return a column, one value for each row; all NaN if the profile does not have it."""

@@ -4,7 +4,8 @@ Needs are added up minute by minute if the profiles share most of their time.  I
 different days, and each covers a day or more, they are added up by the time of day.  In time that
 one profile lacks, it is taken to need its most, as an upper bound.  Otherwise only bounds are
 known: a need is at least the largest of the profiles' busiest minutes, and at most the sum of these
-minutes.  This is so, too, if the profiles' values are averages over different times.
+minutes.  This is so, too, if the profiles' values are averages over different times, and if the
+times of only some of the profiles are in UTC: those of the others are of zones that are not known.
 """
 
 import math
@@ -107,7 +108,7 @@ def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Dem
         both = (next(iter(alone.values())), known[0])
         bounds, notes = _Bounds(both, both), []
     else:
-        bounds, notes = _together(known, asked)
+        bounds, notes = _together(profiles, asked)
     rows = dict(_rows(list(alone.values()), bounds))
     is_bounded = any(one.least < one.required for one in rows.values())
     if bounds is not None and bounds.high is not None and is_bounded:
@@ -148,6 +149,10 @@ _GAPS = (
 
 _BETWEEN = "a need is at least the largest of their busiest minutes, and at most the sum of them"
 _APART = f"the profiles were not made at the same time, and are shorter than a day: {_BETWEEN}"
+_OF_ONE_ZONE = (
+    "the times of the profiles are local, of zones that are not known: they are taken to be of one "
+    "zone"
+)
 _LITTLE = f"the profiles share too little time, or were idle in it: {_BETWEEN}"
 
 
@@ -224,11 +229,32 @@ def _notes(alone: Mapping[str, Requirement]) -> Iterator[str]:
 
 
 def _together(
+    profiles: Mapping[str, ResourceProfile], asked: DemandOptions
+) -> tuple[_Bounds | None, list[str]]:
+    """Return the requirements of several profiles together, and sentences on them.
+
+    There are none if it is not known which of the profiles' times are the same.
+    """
+    local = [name for name, one in profiles.items() if not one.has_zone]
+    known = list(profiles.values())
+    if not local:
+        return _in_one_zone(known, asked)
+    if len(local) == len(known):
+        bounds, notes = _in_one_zone(known, asked)
+        return bounds, [*notes, *[_OF_ONE_ZONE] * (bounds is not None)]
+    unknown = (
+        f"times of {', '.join(local)} are local, of a zone that is not known, and the others are "
+        f"in UTC (iostat writes the zone with S_TIME_FORMAT=ISO): {_BETWEEN}"
+    )
+    return None, [unknown]
+
+
+def _in_one_zone(
     known: Sequence[ResourceProfile], asked: DemandOptions
 ) -> tuple[_Bounds | None, list[str]]:
     """Return the requirements of several profiles together, and sentences on them.
 
-    There are none if the profiles share too little time.
+    Their times are of one zone.  There are none if the profiles share too little time.
     """
     shifts = _shifts(known)
     moved = [replace(one, ends=one.ends + by) for one, by in zip(known, shifts, strict=True)]

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from replayer.errors import Impossible
 from replayer.model import Run
+from replayer.profiles import csv
 from replayer.report.documents.shortlist import document
 from replayer.report.writers import markdown_writer
-from replayer.results import profile
+from replayer.results import imported, profile
 from replayer.results.profile import ProfileSource, ResourceProfile
 from replayer.shortlist import catalogue_file, demands, matching, offers, shortlist
 from replayer.shortlist.catalogue_file import COLUMNS
@@ -287,6 +288,38 @@ def test_a_gap_alone_does_not_empty_a_bucket(tmp_path: Path) -> None:
 
     assert _margin(choice, "iops").fit is UNCLEAR
     assert "without values" in _margin(choice, "iops").words
+
+
+@pytest.mark.parametrize(
+    ("local", "bounds", "remark"),
+    [
+        ((), (5100, 5100), ""),
+        ((0,), (5000, 10_000), "times of 0.profile are local, of a zone that is not known"),
+        ((1,), (5000, 10_000), "S_TIME_FORMAT=ISO"),
+        ((0, 1), (5100, 5100), "they are taken to be of one zone"),
+    ],
+)
+def test_local_times_are_not_added_to_those_in_utc(
+    local: Sequence[int], bounds: tuple[float, float], remark: str, tmp_path: Path
+) -> None:
+    """The same hour of both is an hour apart in them, if the server is in Central Europe."""
+    load: dict[str, Any] = {"cpu_cores": 0.1, "memory_bytes": 1.0 * GIB, "write_iops": 0.0}
+    pair = [made(read_iops=busy(5000, 100, 60, at), **load) for at in (600, 540)]
+    for place in local:
+        text = "time,commits\n2026-11-21 10:00,1\n2026-11-21 10:01,2\n"
+        (tmp_path / "local.csv").write_text(text)
+        note = csv.read(imported.opened(tmp_path / "local.csv"), ()).notes[0]
+        pair[place] = replace(pair[place], notes=(note,))
+        profile.save(tmp_path / f"{place}.profile", pair[place])
+        pair[place] = profile.load(tmp_path / f"{place}.profile")
+    both = gathered(*pair)
+    text = "machine,cores,memory,iops,disk_size\nm,8,64G,6000,500G\n"
+    (choice,) = ranked(tmp_path, text, *pair).values()
+
+    assert (both.rows["iops"].least, both.rows["iops"].required) == bounds
+    assert _margin(choice, "iops").fit is (UNCLEAR if bounds[1] > 6000 else FITS)
+    assert any(remark in note for note in both.notes)
+    assert any("zone" in note for note in both.notes) is bool(local)
 
 
 def _steady(days: int, peak: int) -> NDArray[np.float64]:
