@@ -150,8 +150,7 @@ class _Reader:
         else:
             if "seconds" in places and not span > 0:
                 raise ValueError("a row that has its begin only, where others have their length")
-            # Without lengths the begin stands for the end here; profile() corrects that when it
-            # knows how long rows are.
+            # Without lengths the begin stands for the end here, see profile().
             end = begin if math.isnan(span) else begin + span
         values = {name: self._number(line[i]) for name, i in self.columns.items() if i < len(line)}
         own = {
@@ -203,17 +202,10 @@ class _Reader:
             "cores": _middle(self.own["cores"]),
             "memory_bytes": _whole(_middle(self.own["memory_total_bytes"])),
         }
+        begins = "time" not in places and "seconds" not in places
         made = intervals.profile(
-            file, self.rows, source, in_order=False, zoned=self.zoned, notes=notes
+            file, self.rows, source, in_order=False, zoned=self.zoned, begins=begins, notes=notes
         )
-        if "time" not in places and "seconds" not in places:
-            # The begins were taken as the ends: move them, and the gaps between them.
-            usual = float(np.median(made.spans))
-            gaps = tuple(
-                gap.model_copy(update={"begin": gap.begin + usual, "end": gap.end + usual})
-                for gap in made.gaps
-            )
-            made = replace(made, ends=made.ends + usual, gaps=gaps)
         return _expanded(made)
 
 

@@ -1,8 +1,9 @@
 """Conversion of other tools' rows to a profile: sorted, without duplicates, with marked gaps.
 
-A row holds a tool's values for the time up to a stamp.  Tools rarely report how long that time is.
-It is taken as the time since the row before, unless this is much longer than the usual distance
-between the rows nearby.  Then there is a gap, and the usual distance is taken.
+A row holds a tool's values for the time up to a stamp, or from a stamp on.  Tools rarely report how
+long that time is.  It is taken as the time since the stamp before, or until the next one, unless
+this is much longer than the usual distance between the rows nearby.  Then there is a gap, and the
+usual distance is taken.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -83,6 +84,7 @@ def profile(
     *,
     in_order: bool,
     zoned: bool,
+    begins: bool = False,
     notes: Sequence[str] = (),
 ) -> ResourceProfile:
     """Return the profile of a file's rows.
@@ -91,6 +93,7 @@ def profile(
     `in_order`: the tool wrote each row when it had measured it.  A stamp before the previous one
     then means that the clock was set back.
     `zoned`: stamps are in UTC, so they do not go back at the end of summer time.
+    `begins`: the stamps in `rows.ends` are the begins of the rows, whose lengths are not known.
     Columns of the rows that are called NAME_max become columns of the profile, too.
     Raises Impossible, in one sentence, if there is no row, no known value, or only one row of
     unknown length.
@@ -106,7 +109,8 @@ def profile(
     columns = {name: values for name, values in columns.items() if np.isfinite(values).any()}
     if not columns:
         raise Impossible(f"{file.name} has no value of anything that a profile knows")
-    ends, spans, gaps = _spans(file.name, order.ends, np.array(rows.spans)[order.chosen])
+    convert = _spans_of_begins if begins else _spans
+    ends, spans, gaps = convert(file.name, order.ends, np.array(rows.spans)[order.chosen])
     gaps += order.gaps
     return ResourceProfile(
         ProfileSource.model_validate({**source, "averaged_seconds": float(np.median(spans))}),
@@ -223,6 +227,17 @@ def _spans(name: str, ends: Floats, stated: Floats) -> tuple[Floats, Floats, lis
         for row in late
     ]
     return ends, spans, gaps
+
+
+def _spans_of_begins(name: str, begins: Floats, stated: Floats) -> tuple[Floats, Floats, list[Gap]]:
+    """Return (ends, spans, gaps) of the rows with these begins, as `_spans` does of ends.
+
+    A row lasts until the next one begins.  Seen backwards in time, this is the time since the row
+    before, and a begin is an end.
+    """
+    _, spans, gaps = _spans(name, -begins[::-1], stated[::-1])
+    gaps = [gap.model_copy(update={"begin": -gap.end, "end": -gap.begin}) for gap in gaps]
+    return begins + spans[::-1], spans[::-1], gaps
 
 
 def _near_medians(distances: Floats) -> Floats:

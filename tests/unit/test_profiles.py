@@ -560,6 +560,34 @@ def test_gaps_between_begins_are_those_between_ends(tmp_path: Path) -> None:
     assert [(gap.begin, gap.end) for gap in by_begin.gaps] == [(4 * 3600, 8 * 3600)]
 
 
+def test_a_row_lasts_until_the_next_one_begins(tmp_path: Path) -> None:
+    """For hours of which one or two are split, with a gap or without: as with the lengths."""
+    draw = random.Random(11)
+    for _ in range(20):
+        hours: list[list[int]] = [[3600] for _ in range(24)]
+        # The row before a gap is taken to be a usual one, and so is the last.
+        for hour in draw.sample([*range(12), *range(13, 23)], draw.choice([1, 2])):
+            hours[hour] = draw.choice([[900, 2700], [1800, 1800], [600, 3000]])
+        gap = 86_400 * draw.choice([0, 1])
+        begins = [
+            3600 * i + gap * (i > 12) + sum(hours[i][:n])
+            for i in range(24)
+            for n in range(len(hours[i]))
+        ]
+        lengths = [one for hour in hours for one in hour]
+        rates = [draw.choice([100, 8000]) for _ in lengths]
+        rows = list(zip(begins, lengths, rates, strict=True))
+        with_lengths, _ = csv(
+            tmp_path, "begin,seconds,commits\n" + "".join(f"{b},{s},{r}\n" for b, s, r in rows)
+        )
+        alone, _ = csv(tmp_path, "begin,commits\n" + "".join(f"{b},{r}\n" for b, _, r in rows))
+
+        assert alone.ends.tolist() == with_lengths.ends.tolist()
+        assert alone.spans.tolist() == with_lengths.spans.tolist()
+        assert alone.mean("commits") == pytest.approx(with_lengths.mean("commits"))
+        assert len(alone.gaps) == bool(gap)
+
+
 def test_a_begin_without_a_length_is_not_taken_for_an_end(tmp_path: Path) -> None:
     """Where the other rows have a length."""
     made, said = csv(tmp_path, "begin,seconds,commits\n600,60,1\n660,,2\n720,60,3\n")
