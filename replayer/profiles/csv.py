@@ -5,9 +5,9 @@ Columns of a CSV, in any order:
     time                 the end of the interval: ISO 8601, or seconds or milliseconds since 1970
     begin                its start, instead of the end or in addition to it
     seconds              its length, if that is not the time since the previous row
-    cores                processors of the machine
+    cores                processors of the machine; an empty cell is as in the row before
     cpu_percent          use of all processors together, if cpu_cores is not known
-    memory_total_bytes   memory of the machine
+    memory_total_bytes   memory of the machine; an empty cell is as in the row before
     memory_free_bytes    available part of that memory, if memory_bytes is not known
     NAME_max             the busiest minute in the row, next to the row's mean in NAME (also
                          cpu_percent_max)
@@ -16,7 +16,7 @@ Columns of a CSV, in any order:
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -69,10 +69,6 @@ def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
             file.unread.line(number, header.delimiter.join(line))
     if reader.bad:
         file.unread.say(f"{reader.bad:,} cells are no number: they are left out")
-    if reader.beyond:
-        file.unread.say(
-            f"{reader.beyond:,} rows have more free memory than memory: their memory is left out"
-        )
     return reader.profile(file)
 
 
@@ -134,10 +130,9 @@ class _Reader:
         self.header = header
         self.rows = intervals.IntervalRows()
         self.zoned = True
-        self.bad = self.beyond = 0
+        self.bad = 0
         self.separators = units.NumberSeparators(header.delimiter)
-        self.own: dict[str, list[float]] = {name: [] for name in _OWN}
-        self.columns = {n: i for n, i in header.places.items() if n not in {*_TIMES, *_OWN}}
+        self.columns = {n: i for n, i in header.places.items() if n not in _TIMES}
 
     def add(self, line: Sequence[str]) -> None:
         """Add a row of the CSV; raise ValueError or IndexError if the row has no time."""
@@ -153,13 +148,7 @@ class _Reader:
             # Without lengths the begin stands for the end here, see profile().
             end = begin if math.isnan(span) else begin + span
         values = {name: self._number(line[i]) for name, i in self.columns.items() if i < len(line)}
-        own = {
-            n: self._number(line[places[n]]) for n in _OWN if places.get(n, math.inf) < len(line)
-        }
-        self.beyond += own.get("memory_free_bytes", 0.0) > own.get("memory_total_bytes", math.inf)
-        for name, value in own.items():
-            self.own[name] += [value] if math.isfinite(value) else []
-        self.rows.add(end, values | _derived(own, values), span)
+        self.rows.add(end, values, span)
 
     def _time(self, text: str) -> float:
         text = text.strip()
@@ -193,14 +182,12 @@ class _Reader:
         """
         self.separators.check(file.name)
         places = self.header.places
-        notes = []
-        if "cpu_percent" in places and not self.own["cores"] and "cpu_cores" not in places:
-            notes.append("cpu_percent is of an unknown number of processors: add a column cores")
+        notes = self._derive(file)
         source = {
             "kind": "csv",
             "place": file.name,
-            "cores": _middle(self.own["cores"]),
-            "memory_bytes": _whole(_middle(self.own["memory_total_bytes"])),
+            "cores": _middle(self._values("cores")),
+            "memory_bytes": _whole(_middle(self._values("memory_total_bytes"))),
         }
         begins = "time" not in places and "seconds" not in places
         made = intervals.profile(
@@ -208,26 +195,66 @@ class _Reader:
         )
         return _expanded(made)
 
+    def _values(self, name: str) -> Floats:
+        """Return a column of the file, one value for each row; NaN where it has none."""
+        return np.array(self.rows.values.get(name, np.full(len(self.rows.ends), np.nan)))
 
-def _derived(own: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
-    """Return cpu_cores and memory_bytes, computed from columns that only a CSV has.
+    def _derive(self, file: ImportSource) -> list[str]:
+        """Add cpu_cores and memory_bytes, computed from columns that only a CSV has.
 
-    `own` are the values of those columns, `values` the others.  A column that `values` has is left
-    out.
+        Return notes on them.  A value that the file has is kept.
+        """
+        machine = {name: self._values(name) for name in ("cores", "memory_total_bytes")}
+        cores, memory = (_filled(values, self.rows.ends) for values in machine.values())
+        for suffix in ("", _MAX):
+            self._complete(f"cpu_cores{suffix}", self._values(f"cpu_percent{suffix}") / 100 * cores)
+        used = memory - self._values("memory_free_bytes")
+        if beyond := int((used < 0).sum()):
+            file.unread.say(
+                f"{beyond:,} rows have more free memory than memory: their memory is left out"
+            )
+        self._complete("memory_bytes", np.where(used >= 0, used, np.nan))
+        notes = [
+            f"{name} is empty in some rows: they are taken to have that of the row before"
+            for name, values in machine.items()
+            if np.isfinite(values).any() and np.isnan(values).any()
+        ]
+        if self._lacks("cpu_cores", "cpu_percent"):
+            notes.append("cpu_percent is of an unknown number of processors: add a column cores")
+        if self._lacks("memory_bytes", "memory_free_bytes"):
+            notes.append("memory_free_bytes is of an unknown memory: add memory_total_bytes")
+        return notes
+
+    def _complete(self, name: str, computed: Floats) -> None:
+        """Use computed values in the rows in which the file has none of this column."""
+        if np.isfinite(computed).any():
+            given = self._values(name)
+            self.rows.values[name] = np.where(np.isfinite(given), given, computed).tolist()
+
+    def _lacks(self, name: str, given: str) -> bool:
+        """Return whether no value of a column is known, although the one `given` for it is."""
+        known, asked = (np.isfinite(self._values(one)).any() for one in (name, given))
+        return bool(asked and not known)
+
+
+def _filled(values: Floats, ends: Sequence[float]) -> Floats:
+    """Return a column of the machine; in rows without a value it is that of the row before in time.
+
+    In rows before the first value it is the first one.  Without any value all are NaN.
     """
-    derived = {}
-    for suffix in ("", _MAX):
-        name = f"cpu_cores{suffix}"
-        if f"cpu_percent{suffix}" in own and math.isnan(values.get(name, math.nan)):
-            derived[name] = own[f"cpu_percent{suffix}"] / 100 * own.get("cores", math.nan)
-    if "memory_free_bytes" in own and math.isnan(values.get("memory_bytes", math.nan)):
-        used = own.get("memory_total_bytes", math.nan) - own["memory_free_bytes"]
-        derived["memory_bytes"] = used if used >= 0 else math.nan
-    return derived
+    order = np.argsort(ends, kind="stable")
+    known = np.flatnonzero(np.isfinite(values[order]))
+    if not known.size:
+        return values
+    last = np.searchsorted(known, np.arange(len(values)), side="right") - 1
+    filled = np.empty_like(values)
+    filled[order] = values[order][known[np.maximum(0, last)]]
+    return filled
 
 
-def _middle(values: Sequence[float]) -> float | None:
-    return sorted(values)[len(values) // 2] if values else None
+def _middle(values: Floats) -> float | None:
+    known = np.sort(values[np.isfinite(values)])
+    return float(known[len(known) // 2]) if known.size else None
 
 
 def _whole(value: float | None) -> int | None:
@@ -287,6 +314,7 @@ def _peaked(mean: Floats | None, peak: Floats | None, many: NDArray[np.int_]) ->
     if peak is None:
         return np.column_stack((mean, mean))
     most = np.where(np.isfinite(peak), np.fmax(peak, mean), mean)
-    most = np.where(many == 1, mean, most)
+    # The busiest minute of a row of one minute is the row: its mean, or its maximum without one.
+    most = np.where((many == 1) & np.isfinite(mean), mean, most)
     rest = (mean * many - most) / np.maximum(1, many - 1)
     return np.column_stack((most, np.maximum(0.0, rest)))

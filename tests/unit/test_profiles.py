@@ -515,6 +515,38 @@ def test_decimals_are_read_where_the_file_shows_what_they_are(
     assert numbered(tmp_path, delimiter, numbers) == values
 
 
+@pytest.mark.parametrize("minutes", [1, 5])
+def test_a_busiest_minute_is_kept_though_its_mean_is_empty(minutes: int, tmp_path: Path) -> None:
+    """In rows of one minute, too, in which a known mean is that minute."""
+    rows = "".join(
+        f"{60 * minutes * i},{mean},{most}\n"
+        for i, (mean, most) in enumerate([("10", 90), ("", 80), ("10", 70)])
+    )
+    made, _ = csv(tmp_path, f"time,read_iops,read_iops_max\n{rows}")
+    busiest = made.columns["read_iops"][::minutes]
+
+    assert busiest.tolist() == ([10, 80, 10] if minutes == 1 else [90, 80, 70])
+
+
+@pytest.mark.parametrize(
+    ("cores", "known"),
+    [(["2", "", ""], [2, 2, 2]), (["", "2", ""], [2, 2, 2]), (["2", "", "4"], [2, 2, 4]),
+     (["4", "2", ""], [4, 2, 2]), (["2", "2", "2"], [2, 2, 2])],
+)  # fmt: skip
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_machine_keeps_its_cores_and_its_memory_in_rows_without_them(
+    cores: Sequence[str], known: Sequence[int], *, turned: bool, tmp_path: Path
+) -> None:
+    """They are those of the row before, in the order of time, and a note names them."""
+    rows = [f"{60 * i},40,{one},{one},1\n" for i, one in enumerate(cores)]
+    header = "time,cpu_percent,cores,memory_total_bytes,memory_free_bytes\n"
+    made, _ = csv(tmp_path, header + "".join(reversed(rows) if turned else rows))
+
+    assert made.columns["cpu_cores"].tolist() == pytest.approx([0.4 * one for one in known])
+    assert made.columns["memory_bytes"].tolist() == [one - 1 for one in known]
+    assert sum("is empty in some rows" in note for note in made.notes) == 2 * ("" in cores)
+
+
 def test_more_free_memory_than_there_is_is_left_out(tmp_path: Path) -> None:
     """A row that contradicts itself says nothing, least of all that no memory was in use."""
     text = "time,commits,memory_total_bytes,memory_free_bytes\n0,1,8,2\n60,1,8,9\n120,1,8,3\n"
