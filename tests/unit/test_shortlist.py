@@ -448,10 +448,24 @@ def test_the_throughput_of_an_io1_volume(iops: int, mebibytes: float) -> None:
     assert disk.supplies["mbps"].burst == pytest.approx(mebibytes * 2**20 / 1e6)
 
 
-@pytest.mark.parametrize("text", ["gp3:1G", "gp3:64T,80000,2000", "gp3:12G,6000,1500", "gp3:8G"])
-def test_a_gp3_volume_that_can_be_ordered_is_a_disk(text: str) -> None:
-    """The limits themselves may be ordered; the first 3,000 operations come with any size."""
+@pytest.mark.parametrize(
+    "text",
+    ["gp3:1G", "gp3:64T,80000,2000", "gp3:12G,6000,1500", "gp3:8G", "gp2:1G", "gp2:16T",
+     "io1:4G,200", "io1:16T,64000", "io2:4G,4000", "io2:64T,256000"],
+)  # fmt: skip
+def test_a_volume_that_can_be_ordered_is_a_disk(text: str) -> None:
+    """The limits themselves may be ordered; the first 3,000 operations of gp3 with any size."""
     assert parse_disk(text).name == text
+
+
+@pytest.mark.parametrize(
+    ("gib", "base", "most"), [(169, 128, 128), (170, 128, 128), (171, 128, 250), (334, 250, 250)]
+)
+def test_the_throughput_of_a_gp2_volume(gib: int, base: float, most: float) -> None:
+    """It bursts above 170 GiB, and has the higher rate forever from 334 GiB on."""
+    supply = parse_disk(f"gp2:{gib}G").supplies["mbps"]
+
+    assert (supply.baseline, supply.burst) == pytest.approx((base * 1.048576, most * 1.048576))
 
 
 def test_probes_of_both_compare_cores(tmp_path: Path) -> None:
@@ -1017,6 +1031,15 @@ def replayer_help(listed: Callable[..., Any]) -> str:
         (["--disk", "gp3:500G,0"], "not with 0"),
         (["--disk", "gp3:10G,6000"], "of 10.0 GiB can be ordered with 3,000 to 5,000 IOPS"),
         (["--disk", "gp3:500G,3000,1000"], "with 3,000 IOPS can be ordered with 125 to 750 MiB/s"),
+        (["--disk", "gp2:500G,6000,500"], "has the IOPS and MiB/s of its size"),
+        (["--disk", "gp2:100T"], "with 1.00 GiB to 16.0 TiB, not with 100 TiB"),
+        (["--disk", "io1:100G,64000"], "of 100 GiB can be ordered with 100 to 5,000 IOPS"),
+        (["--disk", "io1:16T,64001"], "with 100 to 64,000 IOPS, not with 64,001"),
+        (["--disk", "io1:20T,100"], "with 4.00 GiB to 16.0 TiB, not with 20.0 TiB"),
+        (["--disk", "io2:100G,999999"], "of 100 GiB can be ordered with 100 to 100,000 IOPS"),
+        (["--disk", "io2:1T,256001"], "with 100 to 256,000 IOPS"),
+        (["--disk", "io2:3G,100"], "with 4.00 GiB to 64.0 TiB, not with 3.00 GiB"),
+        (["--disk", "io1:100G,5000,4000"], "has the MiB/s of its IOPS, and none can be ordered"),
         (["--headroom", "3"], "must be a percentage"),
         (["--catalog", "nope.csv"], "nope.csv is not there"),
         (["--machine-probes", "nowhere"], "no run there has a label"),
