@@ -16,6 +16,10 @@ _COPIED = re.compile(
     r"(?P<bytes>\d{1,18}) bytes (?:\([^)]{1,60}\) )?(?:copied,|transferred in) "
     r"(?P<seconds>\d{1,12}(?:[.,]\d{1,12})?(?:e-?\d{1,3})?) ?(?:secs?|seconds|s)\b.{0,80}"
 )
+_TRANSLATED = re.compile(
+    r"\d{1,18} (?:[^\d(]{1,40}\([^)]{1,60}B\).{1,120}|\S{1,40} \S{1,40}, [\d.,]{1,20} s, .{1,40}/s)"
+)
+"""The same line in another language: 10485760 Bytes (10 MB, 10 MiB) kopiert, 0,0047 s, 2,2 GB/s."""
 _RECORDS = re.compile(r"(?P<full>\d{1,18})\+(?P<part>\d{1,18}) records (?P<way>in|out)")
 
 
@@ -29,7 +33,7 @@ def read(source: ImportSource, label: str) -> ImportResult:
     ends: list[ImportedStep] = []
     others: list[ImportedStep] = []
     host: dict[str, Fact] = {}
-    blocks = None
+    blocks, translated = None, ""
     for at, raw in source.lines():
         line = raw.strip()
         if records := _RECORDS.fullmatch(line):
@@ -41,7 +45,13 @@ def read(source: ImportSource, label: str) -> ImportResult:
         elif facts := imported.host(line):
             host = {**host, **facts}
         elif "dd " not in line:
+            translated = translated or (line if _TRANSLATED.fullmatch(line) else "")
             source.unread.line(at, line)
+    if translated and not ends + others:
+        raise Impossible(
+            f"{source.name} is of a dd that wrote in another language than English, such as "
+            f"{imported.quoted(translated)!r}: record it with LC_ALL=C"
+        )
     if not ends + others:
         raise Impossible(f"{source.name} has no line of dd with the bytes that it copied")
     runs = imported.runs(source, "dd", label, ends or others)

@@ -37,6 +37,10 @@ _FIRST = (
 )
 _ONLY = "there is one report only: unless iostat was given -y, it is the mean since the boot"
 _NO_TIME = "without -t iostat does not say how long its intervals are: there are means, no series"
+_UNKNOWN_TIME = (
+    "its times are in a form that is not known, such as {!r}: there are means, no series; "
+    "`LC_ALL=C iostat -t` writes one that is known"
+)
 _MOST_DEVICES = 500
 _OMITTED = (
     "reports omit devices, as with -z: there an omitted device was idle, its load counts as 0"
@@ -78,7 +82,8 @@ def _step(source: ImportSource, group: Sequence[Report]) -> StepResult:
     )
     notes = [_FIRST if len(group) > 1 else _ONLY, *[_OMITTED] * idle]
     if watched is None and len(group) > 1:
-        notes.append(_NO_TIME)
+        unknown = next((one.stamp for one in group if one.stamp and one.clock is None), "")
+        notes.append(_UNKNOWN_TIME.format(imported.quoted(unknown)) if unknown else _NO_TIME)
     return imported.step(
         "iostat",
         "iostat",

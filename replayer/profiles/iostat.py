@@ -11,7 +11,7 @@ import numpy as np
 
 from replayer.errors import Impossible
 from replayer.results import intervals, iostat, sysstat
-from replayer.results.imported import ImportSource
+from replayer.results.imported import ImportSource, quoted
 from replayer.results.iostat import Report
 from replayer.results.profile import ResourceProfile
 
@@ -65,6 +65,8 @@ class _Reader:
         self._began = math.nan
         """End of the report that covers the time since boot; NaN after the next report."""
         self._undated = 0
+        self._unknown = ""
+        """The first stamp that is not understood; "" if there is none."""
 
     def add(self, report: Report) -> None:
         """Add a report; skip the first one after each start of iostat."""
@@ -81,6 +83,7 @@ class _Reader:
             seconds = self.clock.seconds(report.stamp)
         except ValueError:
             self._undated += not first
+            self._unknown = self._unknown or report.stamp
             return
         if first:
             self._began = seconds
@@ -100,7 +103,7 @@ class _Reader:
         if len(self._machines) > 1:
             raise Impossible(f"{name} is of {len(self._machines)} machines: a profile is of one")
         if not self._rows.ends:
-            raise Impossible(f"{name} {_why_none(self._undated, self._machine)}")
+            raise Impossible(f"{name} {self._why_none()}")
         if self._undated:
             self._file.unread.say(
                 f"{self._undated:,} reports have no time of their own: they are left out"
@@ -123,13 +126,19 @@ class _Reader:
             notes=notes if self._cores else [*notes, _NO_CORES],
         )
 
-
-def _why_none(undated: int, host: object) -> str:
-    if undated:
-        return "has no times: record it with `iostat -x -t -y 1`"
-    if host is None:
-        return "has no report of iostat"
-    return "has one report only, which is the mean since the boot: record it with `iostat -x -t 1`"
+    def _why_none(self) -> str:
+        if self._undated and self._unknown:
+            return (
+                f"has times in a form that is not known, such as {quoted(self._unknown)!r}: record "
+                f"it with `LC_ALL=C iostat -x -t -y 1`"
+            )
+        if self._undated:
+            return "has no times: record it with `iostat -x -t -y 1`"
+        if self._machine is None:
+            return "has no report of iostat"
+        return (
+            "has one report only, which is the mean since the boot: record it with `iostat -x -t 1`"
+        )
 
 
 def _dates(text: str) -> Iterator[str]:

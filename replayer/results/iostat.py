@@ -11,13 +11,14 @@ from replayer.model import Fact
 from replayer.results import imported
 from replayer.results.imported import ImportSource, number, words
 from replayer.results.sysstat import (
-    CLOCK,
     DAY,
     KIB,
     MIB,
     SECTOR,
     DeviceLists,
     Restart,
+    find_clock,
+    has_any_clock,
     second_of_day,
     statistics,
 )
@@ -25,6 +26,8 @@ from replayer.results.sysstat import (
 _CORES = re.compile(r"\((\d{1,6}) CPU\)")
 _PLAIN = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _MOST_COLUMNS = 64
+_MOST_STAMP_PARTS = 8
+"""Of a stamp with names of the day and the month, such as Friday 27 Nov 2026 02:31:04 PM IST."""
 _MOST_VALUES = 4_000_000
 """Limit on the number of values of all reports of a file together."""
 _SUFFIXES = {"k": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3}
@@ -73,9 +76,10 @@ class Report:
 
     host: Mapping[str, Fact]
     clock: int | None = None
-    """Second of the day; None without -t."""
+    """Second of the day; None where it is not known, as without -t."""
     stamp: str = ""
-    """Date, time and zone as iostat wrote them; "" without -t."""
+    """Date, time and zone as iostat wrote them; "" without -t.  If there is a stamp and no `clock`,
+    the time is in a form that is not known."""
     date: str = ""
     """The date of the machine's heading, as iostat wrote it."""
     cores: int | None = None
@@ -169,11 +173,25 @@ def _line(reader: _Reader, line: str) -> bool:
         reader.reports[-1].cpu = dict(zip(reader.cpu, map(_value, parts), strict=True))
         reader.cpu = ()
         return True
-    # A stamp is at most a date, a time, AM or PM and a zone.
-    if len(parts) <= 4 and (clock := CLOCK.search(line[:80])):
-        reader.clock, reader.stamp, reader.names = second_of_day(clock), line.strip(), ()
-        return True
+    if (is_known := _read_stamp(reader, parts, line[:80])) is not None:
+        return is_known
     return bool(reader.names) and _device(reader, parts)
+
+
+def _read_stamp(reader: _Reader, parts: Sequence[str], line: str) -> bool | None:
+    """Read a stamp; return whether its time is in a form that is known, None if it is no stamp.
+
+    A line with as many parts as a device has is that of a device, whatever its name is.
+    """
+    # A stamp is at most a date, a time, AM or PM and a zone.
+    clock = find_clock(line) if len(parts) <= 4 else None
+    if clock is None:
+        is_short = len(parts) <= _MOST_STAMP_PARTS and len(parts) != len(reader.names) + 1
+        if not is_short or reader.device or not has_any_clock(line):
+            return None
+    reader.clock = None if clock is None else second_of_day(clock)
+    reader.stamp, reader.names = line.strip(), ()
+    return clock is not None
 
 
 def _header(reader: _Reader, parts: Sequence[str]) -> bool:
@@ -261,7 +279,7 @@ def _report(host: Mapping[str, Fact], about: Mapping[str, Any], keys: Mapping[st
     Raises KeyError, TypeError, ValueError or AttributeError if the entry is not iostat's.
     """
     stamp = str(keys.get("timestamp", ""))[:80]
-    clock = CLOCK.search(stamp)
+    clock = find_clock(stamp)
     cores = about.get("number-of-cpus")
     report = Report(
         host,

@@ -10,8 +10,16 @@ from replayer.errors import Impossible, NotFound, nearest
 from replayer.results.imported import ImportSource, quoted, words
 from replayer.results.intervals import IntervalRows
 
-CLOCK = re.compile(r"(?:^|[ T])(\d{1,2}):(\d\d):(\d\d)(?: ?([AP])M)?")
-"""A time of day, with or without AM or PM."""
+_CLOCK = re.compile(r"(?:^|[ T])([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:\s?([AaPp])\.?[Mm]\b\.?)?")
+_ZONE_NAME = r"[A-Z]{3,5}"
+_BEFORE_CLOCK = re.compile(rf".*\d.*|.*:|{_ZONE_NAME}")
+"""A date, `Time:` in any language, or a zone; any other word may be a mark of half a day."""
+_AFTER_CLOCK = re.compile(rf"(?:Z|\s?[+-]\d\d(?::?\d\d)?|\s{_ZONE_NAME})?\s*")
+_BETWEEN_NUMBERS = r"(?:[:.]|[^\x00-\x7f]{1,8}\s?)"
+_ANY_CLOCK = re.compile(
+    rf"(?<!\d)\d{{1,2}}(?:(?:{_BETWEEN_NUMBERS}\d\d){{2}}(?!\d)|:\d\d(?!\S))|\bkl\. \d"
+)
+"""A time of day in a form of any locale: 13.30.32, 09時00分00秒, kl. 13.30."""
 KIB, MIB, SECTOR = 1 << 10, 1 << 20, 512
 """Bytes in the units of sysstat's columns."""
 _ZONE = re.compile(r"\d([+-]\d\d):?(\d\d)$")
@@ -36,6 +44,25 @@ _DYNAMIC = re.compile(r"dev(23[4-9]|24\d|25[0-4])-\d+")
 _PART = re.compile(r"(.*?)(p?)(\d+)$")
 _NUMBERED = re.compile(r"(dev(?:8|6[5-9]|7[01]|12[89]|13[0-5]|202)-)(\d{1,7})")
 """Disks of SCSI and Xen: of 16 minors each, the first is the disk, the others are partitions."""
+
+
+def find_clock(stamp: str) -> re.Match[str] | None:
+    """Return the match of the time of day in a stamp: hour, minute, second, and A or P or None.
+
+    None if there is no time, or if it may be of half a day with another mark than AM or PM, such as
+    02:31:04 μμ of a Greek locale.
+    """
+    clock = _CLOCK.search(stamp)
+    if clock is None:
+        return None
+    before = stamp[: clock.start(1)].split()
+    known = not before or _BEFORE_CLOCK.fullmatch(before[-1])
+    return clock if known and (clock[4] or _AFTER_CLOCK.fullmatch(stamp[clock.end() :])) else None
+
+
+def has_any_clock(line: str) -> bool:
+    """Return whether a line has a time of day in the form of any locale, known or not."""
+    return _ANY_CLOCK.search(line) is not None
 
 
 class Orders(NamedTuple):
@@ -105,7 +132,7 @@ class StampSequence:
         A stamp without a date is of the next day if its time is more than half a day before that of
         the last stamp.  Raises ValueError if `stamp` is not a time, or if its date is not known.
         """
-        clock = CLOCK.search(stamp)
+        clock = find_clock(stamp)
         if clock is None:
             raise ValueError(f"{quoted(stamp)} is not a time")
         dated = _DATE.search(stamp[: clock.start() + 1])
@@ -124,10 +151,10 @@ class StampSequence:
 
 
 def second_of_day(clock: re.Match[str]) -> int:
-    """Return the seconds from midnight to a time that CLOCK matched."""
+    """Return the seconds from midnight to a time that `find_clock` found."""
     hour = int(clock[1])
     if clock[4]:
-        hour = hour % 12 + 12 * (clock[4] == "P")
+        hour = hour % 12 + 12 * (clock[4] in "Pp")
     return hour * 3600 + int(clock[2]) * 60 + int(clock[3])
 
 

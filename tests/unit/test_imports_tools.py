@@ -317,6 +317,23 @@ def test_progress_of_dd_is_no_copy() -> None:
     assert "taken as repeats" in run.advice[0].found
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "10485760 Bytes (10 MB, 10 MiB) kopiert, 0,00467 s, 2,2 GB/s",
+        "10485760 octets (10 MB, 10 MiB) copiés, 0,00467 s, 2,2 GB/s",
+        "10485760 バイト (10 MB, 10 MiB) コピーされました、 0.00467 秒、 2.2 GB/秒",
+        "512 Bytes kopiert, 0,0001 s, 5,1 MB/s",
+    ],
+)
+def test_a_dd_of_another_language_is_refused_as_that(line: str, tmp_path: Path) -> None:
+    """The file has the line with the bytes, in words that are not known."""
+    path = tmp_path / "dd.txt"
+    path.write_text(f"10+0 Datensätze ein\n10+0 Datensätze aus\n{line}\n", encoding="utf-8")
+    with pytest.raises(Impossible, match=r"another language than English, .*: record it with LC_A"):
+        read("dd", path)
+
+
 def test_iostats_first_report_is_passed_over_and_stamps_make_a_series() -> None:
     """Since the boot is not an interval; without -t there is no series, and it is said."""
     (run,) = read("iostat", FILES / "iostat" / "extended.txt").runs

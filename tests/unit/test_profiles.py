@@ -157,6 +157,68 @@ def test_midnight_is_passed_in_every_locale(date: str, stamps: list[str], tmp_pa
     assert np.diff(made.ends).tolist() == [1.0]
 
 
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "11/21/2026 10:00:0{} AM",
+        "11/21/2026 10:00:0{} am",
+        "11/21/2026 10:00:0{} a.m.",
+        "21/11/26 10:00:0{} AM IST",
+        "21/11/26 10:00:0{} CET",
+        "21/11/26 10:00:0{} +0100",
+        "2026-11-21T10:00:0{}+0100",
+        "Time: 10:00:0{} AM",
+        "Zeit: 10:00:0{}",
+        "Heure : 10:00:0{}",
+    ],
+)
+def test_a_time_of_every_known_form_is_read(stamp: str, tmp_path: Path) -> None:
+    """With AM or PM, with a zone, with a word before it."""
+    text = iostat([stamp.format(i) for i in range(3)])
+    made, unread = read("iostat", written(tmp_path, text))
+
+    assert not unread
+    assert usage.clock(made.ends[-1])[:10] == "2026-11-21"
+    assert np.diff(made.ends).tolist() == [1.0]
+
+
+UNKNOWN_TIMES = {
+    # language of the country -> the stamps of iostat -t there
+    "el_GR": ["27/11/2026 11:59:59 πμ", "27/11/2026 12:00:00 μμ", "27/11/2026 01:00:00 μμ"],
+    "hi_IN": ["27/11/26 11:59:59 पूर्वाह्न IST", "27/11/26 12:00:00 अपराह्न IST"],
+    "ta_IN": ["27/11/26 காலை 11:59:59 IST", "27/11/26 மாலை 12:00:00 IST"],
+    "ar_AE": ["27 نوفمبر, 2026 +04 11:59:59 ص", "27 نوفمبر, 2026 +04 12:00:00 م"],
+    "sq_AL": ["27.11.26 11:59:59.PD CET", "27.11.26 12:00:00.MD CET"],
+    "fil_PH": ["11/27/26 11:59:59 N.U.", "11/27/26 12:00:00 N.H."],
+    "ja_JP": ["2026年11月27日 09時00分00秒", "2026年11月27日 09時00分01秒"],
+    "zh_CN": ["2026年11月27日 09时00分00秒", "2026年11月27日 09时00分01秒"],
+    "ko_KR": ["2026년 11월 27일 09시 00분 00초", "2026년 11월 27일 09시 00분 01초"],
+    "fi_FI": ["27.11.2026 13.30.32", "27.11.2026 13.30.33"],
+    "nb_NO": ["27. nov. 2026 kl. 13.30 +0100", "27. nov. 2026 kl. 13.30 +0100"],
+    "fa_IR": [f"05/09/06 {hour}:30:3{n}" for n, hour in enumerate(["\u06f1\u06f3"] * 2)],
+}
+
+
+@pytest.mark.parametrize("devices", [[], ["sda"]])
+@pytest.mark.parametrize("country", UNKNOWN_TIMES)
+def test_a_time_of_an_unknown_form_is_refused_as_that(
+    country: str, devices: Sequence[str], tmp_path: Path
+) -> None:
+    """Neither the afternoon is taken for the morning, nor is the file called one without times."""
+    stamps = UNKNOWN_TIMES[country]
+    path = written(tmp_path, iostat(stamps))
+    with pytest.raises(
+        Impossible, match=r"has times in a form that is not known, such as .*LC_ALL"
+    ):
+        read("iostat", path, devices)
+    (run,) = registry.load("imports", "iostat").read(imported.opened(path), "").runs
+
+    assert run.steps[0].series is None
+    assert run.steps[0].elapsed == 0
+    assert any("`LC_ALL=C iostat -t`" in note for note in run.steps[0].notes)
+    assert {one.metric.partition(".sda.")[0] for one in run.steps[0].measurements} == {"iostat"}
+
+
 def test_a_clock_that_is_set_back_is_a_gap_and_no_negative_time(tmp_path: Path) -> None:
     """Rows go on after it, and the reason is named."""
     stamps = [f"11/21/2026 10:00:{s:02}" for s in (10, 11, 12, 13, 5, 6, 7)]
