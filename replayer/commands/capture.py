@@ -24,7 +24,7 @@ from replayer.report.messages import show
 from replayer.report.terminal import progress
 from replayer.run.recovery import give_back
 from replayer.servers import log_settings, remote
-from replayer.units import duration, show_count, show_duration, show_size
+from replayer.units import duration, show_duration, show_rate, show_size
 
 if TYPE_CHECKING:
     import argparse
@@ -164,7 +164,7 @@ def _costs(cost: LoggingCost, seconds: float, place: LogLocation) -> Iterator[st
         return
     least = "at least " if cost.at_least else "about "
     yield (
-        f"cost: {least}{show_count(round(cost.statements))} statements/s of "
+        f"cost: {least}{show_rate(cost.statements)} statements/s of "
         f"{show_size(cost.text_bytes)} each come to {_range(cost.low, cost.high)} of log a second, "
         f"{_range(cost.low * seconds, cost.high * seconds)} in {show_duration(seconds)}; more "
         f"where drivers send several messages for one"

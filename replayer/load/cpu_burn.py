@@ -82,7 +82,7 @@ class Burn:
                 f"server's processes cannot be seen from here"
             )
         bare, got = show_duration(self.bare_seconds), show_duration(self.got_seconds)
-        at = "" if self.rate is None else f" at {show_count(round(self.rate, 1))}/s"
+        at = "" if self.rate is None else f" at {show_count(self.rate)}/s"
         if not self.units:
             more = self.bare_seconds > (1 + CLOSE) * self.wanted_seconds
             ending = ", which needs more CPU than is required" if more else ""

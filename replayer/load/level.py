@@ -502,7 +502,7 @@ def _unsustained(
     if asked.rate is None:
         return ""
     if not offered:
-        rate, seconds = show_count(round(asked.rate, 3)), show_duration(asked.seconds)
+        rate, seconds = show_count(asked.rate), show_duration(asked.seconds)
         return f"no statement was drawn: {rate}/s for {seconds} are none, let it take longer"
     last = min(result.last_empty for result in results)
     given_up = sum(result.given_up for result in results)

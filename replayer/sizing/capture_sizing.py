@@ -578,11 +578,11 @@ def _unproven(speed: CaptureRequirement, capacity: Capacity) -> Iterator[str]:
 def facts(speed: CaptureRequirement) -> list[tuple[str, str]]:
     """Return the facts of the requirement for a report: pairs of a label and a text."""
     begin, end = speed.begin, speed.begin + speed.window
-    terms = [f"{show_count(round(speed.statements / speed.window, 1))}/s"]
+    terms = [f"{show_count(speed.statements / speed.window)}/s"]
     terms += [f"{speed.growth:g} growth"] if speed.growth != 1 else []
     terms += [f"{1 + speed.headroom:g} headroom"] if speed.headroom else []
     product = " x ".join(terms)
-    rate = product if len(terms) == 1 else f"{product} = {show_count(round(speed.rate, 1))}/s"
+    rate = product if len(terms) == 1 else f"{product} = {show_count(speed.rate)}/s"
     return [
         ("window", f"the busiest {show_duration(speed.window)}: second {begin:g} to {end:g}"),
         ("statements", rate),

@@ -574,7 +574,7 @@ def _stages(
     capacity = next(step for step in steps if step.step == "capacity")
     trial = float(capacity.model_dump()["trial"])
     yield Stage(
-        f"search the highest multiple of {show_count(round(rate, 1))} statements/s within "
+        f"search the highest multiple of {show_count(rate)} statements/s within "
         f"{options.objective}: some {USUAL_TRIALS} trials of {show_duration(trial)}",
         capacity.lasts() - options.hold + _BEFORE,
     )

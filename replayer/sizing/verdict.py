@@ -21,7 +21,7 @@ from replayer.sizing.recommendation import RecommendedSize, recommend
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit, Judgement
 from replayer.sizing.what_if import changes
-from replayer.units import show_count, show_duration, three
+from replayer.units import show_count, show_duration, show_rate, three
 
 _USED: Mapping[str, tuple[str, ...]] = {
     resources.MACHINE: ("server_cores", "client_cores"),
@@ -382,11 +382,11 @@ def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str
         return _CameTo(Fit.DOES_NOT_FIT, words)
     done = median(float(row["throughput_per_second"]) for row in required)
     times = done / sizing.rate
-    asked = f"{show_count(round(sizing.rate, 1))} statements/s that are required"
+    asked = f"{show_count(sizing.rate)} statements/s that are required"
     reason = next((str(row["reason"]) for row in required if row["reason"]), "")
     many = f"in {len(required)} of {len(required)} trials{f': {reason}' if reason else ''}"
     if times < _DONE:
-        did = f"{show_multiple(times)}: {show_count(round(done, 1))} of the"
+        did = f"{show_multiple(times)}: {show_rate(done)} of the"
         return _CameTo(Fit.DOES_NOT_FIT, f"{did} {asked} were done {many}", times)
     return _CameTo(Fit.DOES_NOT_FIT, f"the {asked} were not within {sizing.objective} {many}")
 
@@ -410,7 +410,7 @@ def _not_offered(step: StepResult) -> str:
         return ""
     least = min(row["asked_per_second"] for row in rows)
     return (
-        f"{show_count(round(least))} statements/s could not be sent: replayer's own clients had no "
+        f"{show_rate(least)} statements/s could not be sent: replayer's own clients had no "
         f"processor time left, so that the server may be able to do more"
     )
 

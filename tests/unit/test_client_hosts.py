@@ -405,6 +405,15 @@ def test_the_shares_are_in_every_form_of_the_report(run_of: RunOf) -> None:
     assert "Client hosts" not in page_of([Side("A", (run_of([1.0]),))], None)
 
 
+def test_a_host_with_few_operations_has_its_rate(run_of: RunOf) -> None:
+    """One operation in 20 seconds is not 0 a second."""
+    rows = ({**row("cl1"), "per_second": 0.05}, {**row("cl2"), "per_second": 4.13})
+    run = with_hosts(run_of([1.0]), *rows)
+    text = console.text(terminal_writer.render(run_details.document(run)))
+
+    assert all(f" {rate}/s" in text for rate in ("0.0500", "4.13", "4.18"))
+
+
 @pytest.mark.parametrize(
     "damage",
     [

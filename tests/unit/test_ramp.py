@@ -15,6 +15,7 @@ from replayer.report.documents import run_charts, step_layout
 from replayer.report.terminal import console
 from replayer.report.terminal.progress import Silence
 from replayer.report.writers import terminal_writer
+from replayer.run.display import TableRows
 from replayer.run.time_promise import NO_PROMISE
 from replayer.steps.capacity import outcome
 from replayer.steps.capacity import step as capacity
@@ -101,6 +102,25 @@ def test_curve_has_bars_and_the_answer() -> None:
     assert lines[2].split()[:3] == ["2", "#" * 16, "2,000"]
     assert "  limiting resource: CPU quota 99.0 % busy" in lines
     assert any("holds within 0.1%" in line for line in lines)
+
+
+@pytest.mark.parametrize("step", ["ramp", "capacity"])
+def test_a_rate_below_one_a_second_has_its_digits_in_the_table(step: str) -> None:
+    """Statements of a minute each are not 0 a second, and 9.5 are not 10."""
+    trial = {"ended": "held", "multiple": 1.0, "asked_per_second": 9.54, "lag_s": 0.0}
+    tables = {
+        "ramp": {"levels": levels_of(0.0371)},
+        "capacity": {"trials": ({**LEVEL, **trial, "throughput_per_second": 0.0371},)},
+    }
+    table = step_layout.of(result_of(step, tables=tables[step])).parts[0]
+
+    assert isinstance(table, TableRows)
+    rates = [
+        text
+        for heading, text in zip(table.headings, table.rows[0], strict=True)
+        if heading in {"1/s", "asked/s", "done/s"}
+    ]
+    assert rates == {"ramp": ["0.0371"], "capacity": ["9.54", "0.0371"]}[step]
 
 
 def test_trials_of_a_search_are_shown_with_the_interval() -> None:

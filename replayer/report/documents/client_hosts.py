@@ -8,7 +8,7 @@ from replayer.analysis.capacity import client_hosts
 from replayer.analysis.capacity.client_hosts import BOUND, SPREAD, Row
 from replayer.report.document import Part, Section, Table
 from replayer.run.display import Sentence, Tone
-from replayer.units import show_count, show_duration, show_or_dash
+from replayer.units import show_count, show_duration, show_or_dash, show_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -133,7 +133,7 @@ def _count(value: float) -> str:
 
 
 def _rate(value: float) -> str:
-    return f"{_count(value)}/s"
+    return f"{show_rate(value)}/s"
 
 
 def _late(start_us: Any, bound_us: Any) -> str:

@@ -375,7 +375,7 @@ def _sparks(
             continue
         unit = units.get(name) or ("bytes/s" if label == "bytes" else "")
         low, high = (
-            show(value, unit) if unit else f"{show_count(round(value))}/s"
+            show(value, unit) if unit else f"{show_count(value)}/s"
             for value in (min(read), max(read))
         )
         yield label, values, f"{low} to {high}"

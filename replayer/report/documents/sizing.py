@@ -27,7 +27,7 @@ from replayer.sizing.requirement import Requirement
 from replayer.sizing.sizing_plan import SizingPlan
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import FitVerdict
-from replayer.units import show_count, show_duration, show_size, three
+from replayer.units import show_count, show_duration, show_rate, show_size, three
 
 TONES = {Fit.FITS: Tone.GOOD, Fit.DOES_NOT_FIT: Tone.BAD, Fit.UNCLEAR: Tone.UNCLEAR}
 RESOURCE_HEADINGS = ("resource", "verdict", "by", "required", "here", "times")
@@ -368,8 +368,8 @@ def _trial(row: Mapping[str, Any], one: SizingSummary) -> list[str]:
         _mark(row, one),
         row["ended"],
         three(row["multiple"]),
-        show_count(round(row["asked_per_second"], 1)),
-        show_count(round(row["throughput_per_second"], 1)),
+        show_rate(row["asked_per_second"]),
+        show_rate(row["throughput_per_second"]),
         *("-" if row[key] is None else show_duration(row[key]) for key in ("p50_s", "p99_s")),
     ]
 

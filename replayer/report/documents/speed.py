@@ -15,7 +15,7 @@ from replayer.sizing import capture_sizing
 from replayer.sizing.capture_sizing import CaptureRequirement, SpeedTrial
 from replayer.sizing.speed_search import estimate
 from replayer.sizing.verdict import FitVerdict
-from replayer.units import show_count, show_duration, three
+from replayer.units import show_duration, show_rate, three
 
 _PERCENTILES = ("p50", "p95", "p99")
 _SPEED = "times the required speed"
@@ -116,8 +116,8 @@ def _row(wanted: CaptureRequirement, trial: SpeedTrial) -> list[str]:
     return [
         three(trial.multiple),
         _ended(trial),
-        show_count(round(trial.multiple * wanted.rate, 1)),
-        "-" if done is None else show_count(round(done, 1)),
+        show_rate(trial.multiple * wanted.rate),
+        "-" if done is None else show_rate(done),
         "-" if p99 is None else show_duration(p99),
         "-" if lag is None else show_duration(lag),
         trial.reason,

@@ -8,7 +8,7 @@ from typing import Any
 
 from replayer.model import StepResult
 from replayer.run.display import Brief, Chart, ChartTrace, Form, Labelled, Results
-from replayer.units import show, show_count, show_duration, show_size
+from replayer.units import show, show_count, show_duration, show_rate, show_size
 
 _HEADLINE = ("build.last_doubling", "build.rows_per_second")
 _GLOSSES = {
@@ -56,7 +56,7 @@ def _brief(result: StepResult) -> Brief:
     did = f"{show_count(rows)} rows by doubling"
     if rate is None:
         return Brief(did)
-    shown = f"{show_count(round(rate))} rows/s"
+    shown = f"{show_rate(rate)} rows/s"
     # DuckDB's rows are in its log until a checkpoint: a table of 0 bytes is not a result.
     results = [f"{shown}, {show_size(size)}" if size else shown]
     return Brief(did, results, subject="Built", clause=f"{show_count(rows)} rows at {shown}")

@@ -51,8 +51,8 @@ def _trials(rows: Sequence[Row]) -> TableRows:
             [
                 f"{number:>2} {row['ended']}",
                 f"{row['multiple']:.3f}",
-                show_count(round(row["asked_per_second"])),
-                show_count(round(row["throughput_per_second"])),
+                show_rate(row["asked_per_second"]),
+                show_rate(row["throughput_per_second"]),
                 show_or_dash(row["p50_s"], show_duration),
                 show_or_dash(row["p99_s"], show_duration),
                 show_duration(row["lag_s"]),

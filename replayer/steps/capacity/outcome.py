@@ -13,7 +13,7 @@ from replayer.load.rows import level_columns, resource_columns
 from replayer.model import Better
 from replayer.run.step_recorder import StepRecorder
 from replayer.steps.capacity.spec import Spec
-from replayer.units import show_count
+from replayer.units import show_rate
 from replayer.watch.histogram import Latencies
 
 _NEITHER = Better.NEITHER
@@ -146,12 +146,12 @@ def record(
         "capacity.disputed": tuple(f"{multiple:.3f}" for multiple in found.disputed),
     }
     if found.not_offered is not None:
-        rate = show_count(round(found.not_offered * spec.rate))
+        rate = show_rate(found.not_offered * spec.rate)
         findings.note(f"the clients could not offer {rate}/s: more is not known of the server")
     elif cut_short:
         findings.note("the search was cut short: a higher multiple may have been found after it")
     elif found.refused is None:
-        rate = show_count(round((found.accepted or 0.0) * spec.rate))
+        rate = show_rate((found.accepted or 0.0) * spec.rate)
         findings.note(f"up to {rate}/s, the most that was tried, nothing failed: set most higher")
     if not found.clear and not cut_short:
         findings.note(

@@ -5,7 +5,7 @@ from typing import Any
 
 from replayer.model import StepResult
 from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
-from replayer.units import show_count, show_duration, show_or_dash, show_rate, three
+from replayer.units import show_duration, show_or_dash, show_rate, three
 
 _WIDTH = 16
 _GLOSSES = {
@@ -56,7 +56,7 @@ def _curve(rows: Sequence[Row]) -> TableRows:
     shown = [
         [
             f"{row['sessions']:>4} {_bar(row['throughput_per_second'], most)}",
-            show_count(round(row["throughput_per_second"])),
+            show_rate(row["throughput_per_second"]),
             f"{_range(row):.1%}",
             show_or_dash(row["law_per_second"], show_rate),
             show_duration(row["p50_s"]),

@@ -2,7 +2,7 @@
 
 from replayer.model import ReadOrigin, StepResult
 from replayer.run.display import Brief, Form
-from replayer.units import show_count, show_duration, show_size
+from replayer.units import show_duration, show_rate, show_size
 
 _SOURCES = {
     ReadOrigin.BUFFERED: " from the engine's buffers",
@@ -40,7 +40,7 @@ def _brief(result: StepResult) -> Brief:
     did = f"ranges of {unit} rows{source}"
     if rate is None:
         return Brief(did)
-    shown = f"{show_count(round(rate))} ranges/s"
+    shown = f"{show_rate(rate)} ranges/s"
     high = result.value("ranges.service.p99")
     results = [shown, *([] if high is None else [f"p99 {show_duration(high)}"])]
     moved = result.value("ranges.device_bytes")

@@ -18,7 +18,7 @@ from replayer.run.display import (
     Verbatim,
 )
 from replayer.steps.replay import source_display
-from replayer.units import show_count, show_duration
+from replayer.units import show_count, show_duration, show_rate
 
 _HEAVIEST = 20
 _MOST_DIVERGENCES = 20
@@ -68,7 +68,7 @@ def _brief(result: StepResult, times: str) -> Brief:
     ran = f"{done:,} of {planned:,} statements"
     rate = result.value("replay.statements")
     high = result.value(f"replay.{times}.p99")
-    results = [] if rate is None else [f"{show_count(round(rate))} statements/s"]
+    results = [] if rate is None else [f"{show_rate(rate)} statements/s"]
     results += [] if high is None else [f"p99 {show_duration(high)}"]
     whole = bool(result.facts.get("replay.whole"))
     proof = f"{ran} ran, {errors:,} errors" if whole else f"cut short: {ran} ran"

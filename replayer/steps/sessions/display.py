@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from replayer.model import ReadOrigin, StepResult
 from replayer.run.display import Brief, Form, Labelled, Part, Sentence, TableRows, Tone, Verbatim
-from replayer.units import show, show_count, show_duration
+from replayer.units import show, show_count, show_duration, show_rate
 
 _SOURCES = {
     ReadOrigin.BUFFERED: " from the server's buffers",
@@ -75,7 +75,7 @@ def _brief(result: StepResult, first: str) -> Brief:
     rate = result.value(f"sessions.{first}")
     if rate is None:
         return Brief(did)
-    shown = f"{show_count(round(rate))} blocks/s"
+    shown = f"{show_rate(rate)} blocks/s"
     times = _times(result, "latency")
     clause = f"{shown}{_SOURCES.get(got, '')}"
     return Brief(did, [shown, *times], subject="Sessions read", clause=clause)
@@ -102,7 +102,7 @@ def _brief_load(result: StepResult, times: str) -> Brief:
     did = f"a mix of statements{at}"
     if rate is None:
         return Brief(did)
-    shown = f"{show_count(round(rate))} statements/s"
+    shown = f"{show_rate(rate)} statements/s"
     sustained = bool(result.facts.get("sessions.sustained"))
     proof = "" if offered is None else "sustained" if sustained else "not sustained"
     results = [shown, *_times(result, times)]
