@@ -51,6 +51,8 @@ _MICRO = re.compile("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]s")
 _LARGEST = 1 << 60
 _LONGEST = 40
 _MOST_DECIMALS = 12
+_BOUNDS: Mapping[str, float] = {"%": 100.0, "times": 1.0}
+"""Unit -> the value that others below it are not rounded to: all of it, or all that is required."""
 
 
 def size(text: str | float) -> int:
@@ -213,7 +215,8 @@ def show(value: float, unit: str) -> str:
         return f"{show_count(value / 1e6)} MB/s"
     if unit.startswith("1/"):
         return f"{show_count(value)}{unit[1:]}"
-    return f"{show_count(value)} {unit}".rstrip()
+    number = show_below(_BOUNDS.get(unit, -math.inf), value, show_count(value))
+    return f"{number} {unit}".rstrip()
 
 
 def three(value: float) -> str:
@@ -231,21 +234,24 @@ def three(value: float) -> str:
 
 def show_times(value: float) -> str:
     """Return a multiple with three significant digits; one below 1 is never rounded to 1.00."""
-    return _below(1.0, value, three(value), "")
+    return show_below(1.0, value, three(value))
 
 
 def show_percent(share: float) -> str:
     """Return a share as a percentage such as 95%; one below 100 % is never rounded to 100%."""
     percent = 100 * share
-    return _below(100.0, percent, f"{percent:.{0 if share >= 0.1 else 1}f}%", "%")
+    return f"{show_below(100.0, percent, f'{percent:.{0 if share >= 0.1 else 1}f}')}%"
 
 
-def _below(bound: float, value: float, text: str, unit: str) -> str:
-    """Return `text`, or the value with its unit and more digits if it is rounded to the bound."""
+def show_below(bound: float, value: float, text: str) -> str:
+    """Return a value's `text`, or the value with more digits if it is below the bound it shows.
+
+    So a value is never rounded to a bound that it does not reach.
+    """
     decimals = 0
-    while value < bound and float(text.removesuffix("%")) >= bound and decimals < _MOST_DECIMALS:
+    while value < bound <= float(text.replace(",", "")) and decimals < _MOST_DECIMALS:
         decimals += 1
-        text = f"{value:.{decimals}f}{unit}"
+        text = f"{value:.{decimals}f}"
     return text
 
 

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from replayer.model import Noun, Run, StepResult
 from replayer.sizing.target import Fit
-from replayer.units import show, show_percent, three
+from replayer.units import show, show_percent, show_times, three
 
 
 def show_multiple(multiple: float, low: float | None = None, high: float | None = None) -> str:
@@ -14,7 +14,7 @@ def show_multiple(multiple: float, low: float | None = None, high: float | None 
     `low` and `high` are the ends of the multiple's 95 percent interval, which is shown if `low` is
     given.  A `high` of None or infinity is not known.
     """
-    form = show_percent if multiple < 1 else three
+    form = show_percent if multiple < 1 else show_times
     times = "" if multiple < 1 else " times"
     words = f"{form(multiple)}{times} {'of ' if multiple < 1 else ''}what is required"
     if low is None:

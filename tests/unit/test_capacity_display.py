@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from replayer.model import Status, StepResult
-from replayer.run.display import Sentence
+from replayer.model import Better, Measurement, Status, StepResult
+from replayer.run.display import Form, Sentence
 from replayer.steps.capacity import display
 
 REQUIRED: dict[str, Any] = {
@@ -21,8 +21,8 @@ TRIAL = {
 }
 
 
-def sentences(facts: dict[str, Any], *trials: str) -> list[str]:
-    """Return the sentences of a search with these facts, whose trials ended so."""
+def searched(facts: dict[str, Any], *trials: str, **found: float) -> Form:
+    """Return the display of a search with these facts and metrics, whose trials ended so."""
     done = StepResult(
         step="capacity",
         name="capacity",
@@ -33,8 +33,18 @@ def sentences(facts: dict[str, Any], *trials: str) -> list[str]:
         spec={},
         facts=facts,
         tables={"trials": tuple({**TRIAL, "ended": ended} for ended in trials)},
+        measurements=tuple(
+            Measurement(metric=f"capacity.{name}", value=value, unit="times", better=Better.NEITHER)
+            for name, value in found.items()
+        ),
     )
-    return [part.text for part in display.form(done).parts if isinstance(part, Sentence)]
+    return display.form(done)
+
+
+def sentences(facts: dict[str, Any], *trials: str, **found: float) -> list[str]:
+    """Return the sentences of a search with these facts and metrics, whose trials ended so."""
+    parts = searched(facts, *trials, **found).parts
+    return [part.text for part in parts if isinstance(part, Sentence)]
 
 
 @pytest.mark.parametrize(
@@ -65,3 +75,16 @@ def test_a_search_that_was_given_up_has_its_reason_and_claims_nothing() -> None:
     why = "others used 21% of the processors in 2 trials in a row"
 
     assert sentences({**REQUIRED, "capacity.gave_up": why}) == [f"the search was given up: {why}"]
+
+
+def test_a_multiple_below_1_is_never_printed_as_1() -> None:
+    """In red, 1.00 times the required rate contradicts itself; nor does its interval hold it."""
+    facts = {**REQUIRED, "capacity.clear": True}
+    found = {"multiple": 0.9966, "low": 0.9951, "high": 0.9972}
+
+    assert sentences(facts, **found) == [
+        "0.997 times the required 300/s with p99 < 10 ms (95 % interval 0.995 to 0.997)"
+    ]
+    assert sentences(facts, multiple=0.9999, low=0.9998, high=0.99996) == [
+        "0.9999 times the required 300/s with p99 < 10 ms (95 % interval 0.9998 to 0.99996)"
+    ]

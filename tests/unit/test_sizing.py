@@ -12,6 +12,7 @@ from replayer.analysis.capacity.capacity_search import SearchTrial
 from replayer.errors import Impossible
 from replayer.model import Better, Measurement, Run, Status, StepResult, WorkloadFacts
 from replayer.report.documents import sizing as report
+from replayer.report.pages import sizing_sheet
 from replayer.report.terminal import console
 from replayer.report.writers import csv_writer, markdown_writer, page_writer, terminal_writer
 from replayer.results import store
@@ -301,6 +302,15 @@ def test_the_interval_of_the_multiple_decides(
     assert verdict.fit is fit
     assert (verdict.multiple, verdict.low, verdict.high) == (multiple, low, high)
     assert verdict.first == "CPU quota"
+
+
+def test_an_interval_below_1_is_printed_as_such_in_each_form(sizing: Sizing) -> None:
+    """That it does not fit, at 1.00 times or with an interval that holds 1, contradicts itself."""
+    one = run_of(sizing, multiple=0.9997, low=0.9996, high=0.9998)
+    made = report.document(report.SizingSummary(sizing, one, judge(sizing, one)))
+
+    assert "from 0.9996 to 0.9998" in sizing_sheet.sheet(one)
+    assert "0.9997 (0.9996 to 0.9998)" in markdown_writer.page(made)
 
 
 def test_what_is_not_held_for_long_does_not_fit(sizing: Sizing) -> None:

@@ -7,6 +7,7 @@ import pytest
 from replayer.model import StepResult
 from replayer.report.documents import step_layout
 from replayer.run.display import Brief
+from replayer.steps.buffers import display as of_buffers
 
 UNITS = {
     "build": ("build.rows_per_second", "rows/s", {"build.rows": 3.0}),
@@ -56,3 +57,19 @@ def test_a_rate_of_a_step_in_one_line_has_three_digits(kind: str, rate: float, d
 
     assert shown in brief.results[0]
     assert shown in brief.clause
+
+
+def test_buffers_that_missed_one_block_of_many_did_not_find_all() -> None:
+    """One block of 100,000 was read from the disk: 100 % would deny that."""
+    row = {
+        "buffers_bytes": 1 << 30,
+        "hit_share": 0.99999,
+        "full": True,
+        "doubt": "",
+        "completed_per_second": 9.0,
+        "device_reads_per_second": None,
+        "seconds": 6.0,
+    }
+
+    (shown,) = of_buffers.form(result_of("buffers", {}, tables={"buffers": (row,)})).brief.results
+    assert shown == "99.999 % in 1.00 GiB"

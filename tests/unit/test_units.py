@@ -175,6 +175,12 @@ def test_durations_are_shown_in_the_unit_that_fits(value: float, expected: str) 
         (31.25, "reads/s", "31.2 reads/s"),
         (12, "files", "12 files"),
         (0.5, "", "0.500"),
+        # All of it, and all that is required, is only what is no less.
+        (99.996, "%", "99.996 %"),
+        (100.0, "%", "100 %"),
+        (-1234.0, "%", "-1,234 %"),
+        (0.9996, "times", "0.9996 times"),
+        (1.0004, "times", "1.00 times"),
         (math.nan, "s", "nan"),
         (math.inf, "rows", "inf"),
     ],

@@ -27,7 +27,7 @@ from replayer.sizing.requirement import Requirement
 from replayer.sizing.sizing_plan import SizingPlan
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import FitVerdict
-from replayer.units import show_count, show_duration, show_rate, show_size, three
+from replayer.units import show_count, show_duration, show_rate, show_size, show_times, three
 
 TONES = {Fit.FITS: Tone.GOOD, Fit.DOES_NOT_FIT: Tone.BAD, Fit.UNCLEAR: Tone.UNCLEAR}
 RESOURCE_HEADINGS = ("resource", "verdict", "by", "required", "here", "times")
@@ -299,9 +299,9 @@ def times(row: ResourceRow) -> str:
     if row.multiple is None:
         return "-"
     if row.low is None:
-        return three(row.multiple)
-    high = "-" if row.high is None else three(row.high)
-    return f"{three(row.multiple)} ({three(row.low)} to {high})"
+        return show_times(row.multiple)
+    high = "-" if row.high is None else show_times(row.high)
+    return f"{show_times(row.multiple)} ({show_times(row.low)} to {high})"
 
 
 def resources(
@@ -367,7 +367,7 @@ def _trial(row: Mapping[str, Any], one: SizingSummary) -> list[str]:
     return [
         _mark(row, one),
         row["ended"],
-        three(row["multiple"]),
+        show_times(row["multiple"]),
         show_rate(row["asked_per_second"]),
         show_rate(row["throughput_per_second"]),
         *("-" if row[key] is None else show_duration(row[key]) for key in ("p50_s", "p99_s")),

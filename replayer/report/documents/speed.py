@@ -15,7 +15,7 @@ from replayer.sizing import capture_sizing
 from replayer.sizing.capture_sizing import CaptureRequirement, SpeedTrial
 from replayer.sizing.speed_search import estimate
 from replayer.sizing.verdict import FitVerdict
-from replayer.units import show_duration, show_rate, three
+from replayer.units import show_duration, show_rate, show_times
 
 _PERCENTILES = ("p50", "p95", "p99")
 _SPEED = "times the required speed"
@@ -114,7 +114,7 @@ def _row(wanted: CaptureRequirement, trial: SpeedTrial) -> list[str]:
     step = trial.step
     done, p99, lag = (step.value(f"replay.{name}") for name in _MEASURED)
     return [
-        three(trial.multiple),
+        show_times(trial.multiple),
         _ended(trial),
         show_rate(trial.multiple * wanted.rate),
         "-" if done is None else show_rate(done),
@@ -227,5 +227,5 @@ def _resource(one: FitVerdict, name: str) -> str:
 def _times(one: FitVerdict) -> str:
     if one.multiple is None or one.low is None:
         return "-"
-    high = "-" if one.high is None else three(one.high)
-    return f"{three(one.multiple)} ({three(one.low)} to {high})"
+    high = "-" if one.high is None else show_times(one.high)
+    return f"{show_times(one.multiple)} ({show_times(one.low)} to {high})"

@@ -19,6 +19,7 @@ from replayer.sizing import capture_sizing
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import FitVerdict, judge
+from replayer.units import show_times
 
 _ANSWERS = {
     Fit.FITS: "Yes:",
@@ -171,8 +172,8 @@ def _list(texts: Sequence[str]) -> str:
 def _sure(objective: str, verdict: FitVerdict) -> list[str]:
     words = [f"objective: {objective}"]
     if verdict.low is not None:
-        end = "on, no end was found" if verdict.high is None else f"to {verdict.high:.3g}"
-        words.append(f"95 % interval of the multiple: from {verdict.low:.3g} {end}")
+        end = "on, no end was found" if verdict.high is None else f"to {show_times(verdict.high)}"
+        words.append(f"95 % interval of the multiple: from {show_times(verdict.low)} {end}")
     if verdict.confidence is not None:
         words.append(f"the profile: {verdict.confidence.words}")
         words += verdict.confidence.reasons

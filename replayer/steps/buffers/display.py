@@ -14,7 +14,7 @@ from replayer.run.display import (
     TableRows,
     Tone,
 )
-from replayer.units import show_or_dash, show_rate, show_size
+from replayer.units import show_below, show_or_dash, show_rate, show_size
 
 _MOST = 3
 """The number of sizes that an answer names; of more, it names the smallest and the largest."""
@@ -64,7 +64,8 @@ def _table(rows: Sequence[Row]) -> TableRows:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.4g} %"
+    percent = 100 * share
+    return f"{show_below(100.0, percent, f'{percent:.4g}')} %"
 
 
 def _brief(result: StepResult, rows: Sequence[Row]) -> Brief:

@@ -5,7 +5,7 @@ from typing import Any
 
 from replayer.model import StepResult
 from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
-from replayer.units import show_count, show_duration, show_or_dash, show_rate, three
+from replayer.units import show_count, show_duration, show_or_dash, show_rate, show_times, three
 
 _TONES = {"within": Tone.GOOD, "exceeded": Tone.BAD}
 _GLOSSES = {
@@ -50,7 +50,7 @@ def _trials(rows: Sequence[Row]) -> TableRows:
         [
             [
                 f"{number:>2} {row['ended']}",
-                f"{row['multiple']:.3f}",
+                show_times(row["multiple"]),
                 show_rate(row["asked_per_second"]),
                 show_rate(row["throughput_per_second"]),
                 show_or_dash(row["p50_s"], show_duration),
@@ -83,9 +83,10 @@ def _answer(result: StepResult) -> Iterator[Sentence]:
     if multiple is None and not given_up:
         yield Sentence(_nothing_sure(result.tables.get("trials", ()), required), Tone.BAD)
     elif multiple is not None:
-        ends = f"{low:.2f} to " + ("no end" if high is None else f"{high:.2f}")
+        end = "no end" if high is None else show_times(high)
+        ends = f"{show_or_dash(low, show_times)} to {end}"
         clear = "" if result.facts.get("capacity.clear") else "unclear: "
-        words = f"{clear}{multiple:.2f} times {required} (95 % interval {ends})"
+        words = f"{clear}{show_times(multiple)} times {required} (95 % interval {ends})"
         yield Sentence(words, Tone.GOOD if multiple >= 1 and not clear else Tone.BAD)
     if result.facts.get("capacity.proof"):
         yield Sentence(f"limiting resource: {result.facts['capacity.proof']}")
@@ -131,7 +132,7 @@ def charts(sides: Sequence[Results]) -> Iterator[Chart]:
             "line",
             [row["throughput_per_second"] for row in rows],
             [row[key] * 1e3 for row in rows],
-            [f"{row['multiple']:.3f} times: {row['ended']}" for row in rows],
+            [f"{show_times(row['multiple'])} times: {row['ended']}" for row in rows],
             name=name,
             style=style,
         )

@@ -38,7 +38,7 @@ from replayer.steps.capacity.outcome import (
     timed,
 )
 from replayer.steps.capacity.spec import Spec
-from replayer.units import show_duration
+from replayer.units import show_duration, show_times
 from replayer.watch import interference, quiet_machine
 
 HAS_WINDOW = False
@@ -224,7 +224,7 @@ class _Search:
     def _run_once(self, multiple: float) -> CapacityTrial:
         spec = self._spec
         number = len(self.trials) + 1
-        title = f"trial {number}: {multiple:.2f} times the required rate"
+        title = f"trial {number}: {show_times(multiple)} times the required rate"
         wanted = replace(
             self._asked, rate=multiple * spec.rate, seconds=spec.trial, title=title
         ).drawn(number)
@@ -243,7 +243,7 @@ class _Search:
         If the promised time can no longer be kept, print a new one.
         """
         ended = "void, others disturbed it" if trial.void else trial.ended.value
-        words = f"trial {len(self.trials)}: {trial.multiple:.2f} times: {ended}"
+        words = f"trial {len(self.trials)}: {show_times(trial.multiple)} times: {ended}"
         self._context.progress.say(f"{words} ({self._promise.progress})")
         self._promise_anew("the search takes more trials than usual")
 
