@@ -354,6 +354,36 @@ def test_values_that_never_vary_are_the_same(run_of: RunOf) -> None:
     assert "in these runs" not in many.headline
 
 
+@pytest.mark.parametrize("runs", [2, 3, 4, 8])
+def test_only_too_few_runs_are_called_too_few(run_of: RunOf, runs: int) -> None:
+    """Eight runs with no error each need no more runs: nothing varied, and it says so."""
+    sides = [
+        Side(name, tuple(run_of(boot="one", **{"replay.errors": [0]}) for _ in range(runs)))
+        for name in "AB"
+    ]
+    text = " ".join(screen_of(compare(*map(at_once, sides)), full=True).split())
+
+    assert ("at least 4 runs of each side" in text) is (runs < 4)
+    assert ("so few runs can never show them" in text) is (runs < 4)
+    assert ("no metric with enough runs varied, so nothing was tested" in text) is (runs >= 4)
+
+
+def test_a_metric_that_few_of_the_runs_have_does_not_make_them_few(run_of: RunOf) -> None:
+    """Five runs a side are enough for one that they all have: the headline asks for no four."""
+    sides = []
+    for name in "AB":
+        values = [{"build.size": [7]}] * 3 + [
+            {"build.size": [7], "build.seconds": [n]} for n in (2, 3)
+        ]
+        runs = tuple(run_of(boot="one", **known) for known in values)
+        sides.append(at_once(Side(name, runs)))
+    compared = compare(*sides)
+
+    assert compared.family == 0
+    assert compared.headline.startswith("no difference between A and B was shown: ")
+    assert "it takes 4 runs" not in compared.headline
+
+
 def test_three_against_three_is_unclear(side: Callable[..., Side]) -> None:
     """Three runs a side can never be significant, however far apart, and it says how many would."""
     row = compare(side("A", [100, 101, 102]), side("B", [200, 201, 202])).rows[0]

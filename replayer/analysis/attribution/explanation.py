@@ -321,7 +321,7 @@ def _judged(
     at = places(unit, *kept)
     values = {part: _values(kept, (begun.step, part), at) for part in (WHOLE, *_PARTS)}
     sizes = [int(np.isfinite(side).sum()) for side in values[WHOLE]]
-    if statistics.smallest_p(*sizes) > statistics.ALPHA:
+    if not statistics.can_show(*sizes):
         return begun.model_copy(update={"reason": _too_few(sizes, unit)})
     whole = _part(WHOLE, values[WHOLE])
     used = [part for part in _PARTS if any(np.nansum(np.abs(side)) for side in values[part])]

@@ -102,7 +102,7 @@ def warn_order(unit: Unit, base: Samples, other: Samples) -> list[str]:
     many units can show a difference.  If the order of boots is not known, the warning reports that.
     """
     sizes = len(base.units), len(other.units)
-    many = min(sizes) > 1 or statistics.smallest_p(*sizes) <= statistics.ALPHA
+    many = min(sizes) > 1 or statistics.can_show(*sizes)
     if unit is Unit.REPEAT or not many:
         return []
     order = order_of(unit, base, other)

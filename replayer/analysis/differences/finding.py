@@ -23,7 +23,7 @@ from replayer.analysis.differences.metric_verdicts import (
     MetricVerdict,
 )
 from replayer.analysis.differences.samples import Unit
-from replayer.analysis.differences.statistics import units_to_show
+from replayer.analysis.differences.statistics import can_show, units_to_show
 from replayer.errors import Impossible
 from replayer.units import three
 
@@ -92,6 +92,18 @@ def suspects(comparison: Comparison) -> tuple[Difference, ...]:
     known = tuple({one.key: one for one in explained}.values())
     # A fact that has the same value in runs of both sides explains less than one that parts them.
     return tuple(one for one in known if not set(one.base) & set(one.other)) or known
+
+
+def has_too_few(comparison: Comparison) -> bool:
+    """Return whether no metric was tested because each has too few units.
+
+    Enough units whose values are all equal are not tested either, and more would not change that.
+    """
+    return not comparison.family and not any(
+        can_show(len(row.base_values), len(row.other_values))
+        for row in comparison.rows
+        if row.step not in comparison.unjudged
+    )
 
 
 def refuse_unjudged(comparison: Comparison) -> None:
@@ -190,7 +202,7 @@ def _nothing(comparison: Comparison) -> str:
     words = [f"{same} the same" if same else "", f"{len(verdicts) - same} unclear"]
     counts = f": {' and '.join(filter(None, words))} of {len(verdicts)} metrics" if verdicts else ""
     begin = f"no difference between {base} and {other} was shown{counts}"
-    if comparison.family or comparison.unjudged:
+    if comparison.unjudged or not has_too_few(comparison):
         return begin
     return f"{begin}; it takes {units_to_show(1.0, 1)} {comparison.unit.value}s of each to show one"
 

@@ -306,7 +306,7 @@ def _draft(
     )
     # A metric that could not be shown to differ in any case is not part of the family: one with
     # equal values only, or with too few of them.
-    possible = statistics.smallest_p(len(below), len(above)) <= statistics.ALPHA
+    possible = statistics.can_show(len(below), len(above))
     if directed and possible and key[0] not in unjudged and _varies(row):
         row = row.model_copy(update={"p": statistics.rank_test(*alone)})
     says = (key[0], kind.says) if kind.says else key

@@ -225,6 +225,11 @@ def smallest_p(base: int, other: int) -> float:
     return min(1.0, 2.0 / math.comb(base + other, base))
 
 
+def can_show(base: int, other: int) -> bool:
+    """Return whether a rank test of these numbers of units can show a difference of one metric."""
+    return smallest_p(base, other) <= ALPHA
+
+
 def units_to_show(share: float, family: int, least: int = 2) -> int:
     """Return the number of units per side with which one metric of a family can be shown to differ.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from replayer.analysis.differences import multiple_testing
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricRow
 from replayer.analysis.differences.environment import Sort
-from replayer.analysis.differences.finding import with_headline
+from replayer.analysis.differences.finding import has_too_few, with_headline
 from replayer.analysis.differences.metric_names import name_ratio
 from replayer.analysis.differences.samples import Unit
 from replayer.report.document import Bullets, Document, Facts, Part, Section, Table, count
@@ -184,14 +184,9 @@ def explained(comparison: Comparison) -> list[str]:
     )
     if not comparison.family and comparison.unjudged:
         return [ratio]
-    if not comparison.family:
+    if has_too_few(comparison):
         few = f"Better, worse: so few {unit}s can never show them, so nothing was tested."
         return [ratio, few, f"Unclear: N more {unit}s of each side would settle it."]
-    here = "" if comparison.decides else " in these runs"
-    different = (
-        f"Better, worse{here}: a rank test at 5 %, corrected for "
-        f"{count(comparison.family, 'metric')} (Westfall-Young), the leading ones first."
-    )
     likely = (
         f"Likely: alone it would count, with the correction not; of those that are called likely "
         f"one in {1 / multiple_testing.FALSE_LIKELY:g} is chance, at most, on average "
@@ -203,7 +198,19 @@ def explained(comparison: Comparison) -> list[str]:
         f"Same: the interval lies within {comparison.threshold * 100:g} %{scope}.  Unclear: "
         f"nothing was shown, which is not the same as no difference; N more: {unit}s of each side."
     )
-    return [ratio, different, *([likely] if comparison.family > 1 else []), same]
+    return [ratio, _tested(comparison), *([likely] if comparison.family > 1 else []), same]
+
+
+def _tested(comparison: Comparison) -> str:
+    """Return a text on how it was tested whether metrics are better or worse."""
+    here = "" if comparison.decides else " in these runs"
+    if not comparison.family:
+        enough = f"enough {comparison.unit.value}s"
+        return f"Better, worse{here}: no metric with {enough} varied, so nothing was tested."
+    return (
+        f"Better, worse{here}: a rank test at 5 %, corrected for "
+        f"{count(comparison.family, 'metric')} (Westfall-Young), the leading ones first."
+    )
 
 
 def _boots(boots: int) -> str:

@@ -4,7 +4,13 @@ import math
 from collections.abc import Iterator, Sequence
 
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricRow
-from replayer.analysis.differences.finding import first_rows, name_row, show_values, suspects
+from replayer.analysis.differences.finding import (
+    first_rows,
+    has_too_few,
+    name_row,
+    show_values,
+    suspects,
+)
 from replayer.analysis.differences.metric_names import name_fact, name_ratio
 from replayer.analysis.differences.metric_verdicts import MetricVerdict
 from replayer.analysis.differences.samples import Unit
@@ -203,7 +209,7 @@ def _settling(comparison: Comparison) -> str:
     fewest = units_to_show(1.0, 1)
     if comparison.family == 0 and comparison.unjudged:
         return ""
-    if comparison.family == 0:
+    if has_too_few(comparison):
         unit = comparison.unit.value
         how = f"replayer ab --runs {fewest}" if unit == Unit.RUN.value else "replayer plan"
         return f"at least {fewest} {unit}s of each side, in turns, as `{how}` makes them"
