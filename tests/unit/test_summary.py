@@ -24,6 +24,7 @@ from replayer.model import (
 from replayer.report.documents import run_headline
 from replayer.report.documents.step_summary import StepSummary, Trust
 from replayer.report.documents.summary import summarise, surroundings
+from replayer.units import show_count
 from tests.known import known
 from tests.made import altered, ledger, markdown_of, page_of
 
@@ -318,6 +319,22 @@ def test_a_table_that_was_kept_is_not_shown_as_built(stored: Run) -> None:
     assert brief.did.startswith("kept the ")
     assert brief.did.endswith(" rows of an earlier build")
     assert brief.clause == ""
+
+
+def test_a_step_without_figures_is_in_the_headline_by_what_it_did(stored: Run) -> None:
+    """Neither a table that was kept nor a step whose metrics have no direction has a figure."""
+    rows = next(one for one in stored.steps if one.name == "build")
+    kept = tuple(one for one in rows.measurements if one.metric == "build.rows")
+    build = altered(rows, measurements=kept, facts={"reused": True}, account=None)
+    count_ = Measurement(metric="own.count", value=3.0, unit="", better=Better.NEITHER)
+    own = altered(build, step="own", name="own", measurements=(count_,), facts={})
+
+    def headline(*steps: StepResult) -> str:
+        return summarise([altered(stored, steps=steps, sizing=None)]).headline.what
+
+    words = f"build: kept the {show_count(kept[0].value)} rows of an earlier build"
+    assert headline(build) == words
+    assert headline(build, own) == f"{words}. own: done"
 
 
 @pytest.mark.parametrize(

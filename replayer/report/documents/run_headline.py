@@ -59,10 +59,15 @@ def _results(lines: Sequence[StepSummary]) -> list[str]:
     for line in chosen[:_MOST]:
         subject, clause = line.brief.subject, line.brief.clause
         if not clause:
-            subject, clause = f"{line.name}:", ", ".join(line.figures[:2])
+            subject, clause = f"{line.name}:", _result(line)
         sentences.setdefault(subject, []).append(clause)
     named = [f"{subject} {_listed(clauses)}" for subject, clauses in sentences.items()]
     return [*named, *_left_out(len(chosen) - _MOST)]
+
+
+def _result(line: StepSummary) -> str:
+    """Return the main figures of a step; if it has none, what it did."""
+    return ", ".join(line.figures[:2]) or line.brief.did or "done"
 
 
 def _left_out(count: int) -> list[str]:
