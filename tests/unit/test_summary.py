@@ -337,6 +337,20 @@ def test_a_step_without_figures_is_in_the_headline_by_what_it_did(stored: Run) -
     assert headline(build, own) == f"{words}. own: done"
 
 
+def test_what_prepares_is_not_in_the_headline_in_place_of_what_was_measured(stored: Run) -> None:
+    """The table that a ramp reads has words of its own for a headline, and the ramp has figures."""
+    rows = next(one for one in stored.steps if one.name == "build")
+    rate = Measurement(metric="ramp.throughput", value=1234.0, unit="1/s", better=Better.MORE)
+    build = altered(rows, spec={**rows.spec, "once": True})
+    ramp = altered(
+        rows, step="ramp", name="ramp", measurements=(rate,), facts={}, tables={}, spec={}
+    )
+
+    found = summarise([altered(stored, steps=(build, ramp), sizing=None)])
+    assert found.lines[0].brief.clause
+    assert found.headline.what == "ramp: throughput 1,234/s"
+
+
 @pytest.mark.parametrize(
     ("got", "place"), [("cold", ""), ("lukewarm", " partly from memory"), ("hot", " from memory")]
 )

@@ -53,8 +53,8 @@ def _ending(runs: Sequence[Run]) -> str:
 def _results(lines: Sequence[StepSummary]) -> list[str]:
     """Return a sentence, without a full stop, for each kind of result and for what is left out."""
     done = [line for line in lines if line.repeats]
-    known = [line for line in done if line.brief.clause]
-    chosen = [line for line in known if not line.once] or known or done
+    own = [line for line in done if not line.once] or done
+    chosen = [line for line in own if line.brief.clause] or own
     sentences: dict[str, list[str]] = {}
     for line in chosen[:_MOST]:
         subject, clause = line.brief.subject, line.brief.clause
