@@ -190,6 +190,11 @@ def show_count(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else three(value)
 
 
+def show_with_noun(number: int, noun: str) -> str:
+    """Return a number with a noun in the singular or plural, such as `1 run` or `1,200 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def show_rate(value: float) -> str:
     """Return a rate as text: with three digits below 100, else as a whole number."""
     return show_count(round(value)) if value >= 100 else three(value)

@@ -34,7 +34,7 @@ from replayer.report.terminal import run_output
 from replayer.results import store
 from replayer.run.plan.forecast import forecast
 from replayer.run.recovery import give_back
-from replayer.units import show_duration
+from replayer.units import show_duration, show_with_noun
 
 if TYPE_CHECKING:
     import argparse
@@ -380,7 +380,7 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
     pair = sum(one.seconds for one in expected)
     whole = all(one.whole for one in expected)
     more = "about" if whole else "at least"
-    runs = f"{soonest} run{'' if soonest == 1 else 's'} of each variant"
+    runs = f"{show_with_noun(soonest, 'run')} of each variant"
     if limits.seconds is not None:
         ends = f"{runs} at the soonest, {show_duration(limits.seconds)} at most"
     else:

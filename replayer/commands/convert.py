@@ -17,7 +17,7 @@ from replayer.report.messages import note, say, show
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import progress
 from replayer.results import draft
-from replayer.units import show_duration, show_size
+from replayer.units import show_duration, show_size, show_with_noun
 
 if TYPE_CHECKING:
     import argparse
@@ -78,13 +78,15 @@ def _show(out: Path, summary: CaptureSummary) -> None:
     """Print what the replay file contains, and how many statements were left out, by the reason."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.kinds.items())
     span = show_duration(summary.span_ns / 1e9)
-    count = f"{summary.statements:,} statements of {summary.sessions:,} sessions in {span}"
-    lines = [f"{out}  {show_size(out.stat().st_size)}", f"{count}: {kinds}"]
+    statements = show_with_noun(summary.statements, "statement")
+    sessions = show_with_noun(summary.sessions, "session")
+    what = f"{statements} of {sessions} in {span}"
+    lines = [f"{out}  {show_size(out.stat().st_size)}", f"{what}: {kinds}"]
     lines += [f"not in it: {count:,} {reason}" for reason, count in summary.skipped.items()]
     if summary.sessions_began_before:
         lines.append(
-            f"{summary.sessions_began_before:,} sessions began before the log: what they had set "
-            f"and prepared is not in it"
+            f"{show_with_noun(summary.sessions_began_before, 'session')} began before the log: "
+            f"what they had set and prepared is not in it"
         )
     for line in lines:
         show(line)

@@ -15,6 +15,7 @@ from replayer.cli import run_options
 from replayer.errors import Impossible
 from replayer.report.messages import note, show
 from replayer.results import imported, store
+from replayer.units import show_with_noun
 
 if TYPE_CHECKING:
     import argparse
@@ -108,5 +109,5 @@ def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
         if as_json:
             print(json.dumps(json.loads(store.text(one))))  # noqa: T201
         else:
-            count = f"{len(one.steps)} step{'' if len(one.steps) == 1 else 's'}"
+            count = show_with_noun(len(one.steps), "step")
             show(f"{path}  {one.workload.name}, {count}")

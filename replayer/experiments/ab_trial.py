@@ -21,7 +21,7 @@ from replayer.machine.host import Host
 from replayer.model import Status
 from replayer.results import store
 from replayer.results.tags import NOT_COUNTED, SPOILT
-from replayer.units import show
+from replayer.units import show, show_with_noun
 from replayer.watch import quiet_machine
 
 if TYPE_CHECKING:
@@ -349,4 +349,4 @@ def look(trial: Trial, state: TrialState, *, late: bool) -> None:
 
 
 def _counted(pairs: int) -> str:
-    return f"{pairs} run{'' if pairs == 1 else 's'} of each variant"
+    return f"{show_with_noun(pairs, 'run')} of each variant"

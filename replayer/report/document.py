@@ -238,8 +238,3 @@ class Document:
 def blank(*values: float | None) -> list[object]:
     """Return the values as cells of a CSV; None becomes ""."""
     return ["" if value is None else value for value in values]
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with a noun in the singular or plural, such as `1,200 runs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -8,6 +8,7 @@ from replayer import signals
 from replayer.errors import Interrupted, ReplayerError
 from replayer.results import profile
 from replayer.sizing import source
+from replayer.units import show_with_noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +64,7 @@ class _Recording:
             if self._refused is not None:
                 raise self._refused
             self._writer.describe(self._watch.source)
-            gaps = f", {self._gaps} gap{'' if self._gaps == 1 else 's'}" if self._gaps else ""
+            gaps = f", {show_with_noun(self._gaps, 'gap')}" if self._gaps else ""
             saved = (
                 f"{self._rows:,} rows of {self._seconds:,.0f} s{gaps} are in {self._writer.path}"
             )

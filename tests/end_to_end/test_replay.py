@@ -275,7 +275,7 @@ def test_a_session_has_the_role_of_its_user_where_that_may_be_taken_on(
 
     assert rows("SELECT who, what FROM done ORDER BY what") == [("shopper", "a"), ("postgres", "b")]
     (note,) = [note for note in outcome.notes if "other users" in note]
-    assert "1 sessions of other users (stranger 1) were replayed as postgres" in note
+    assert "1 session of other users (stranger 1) was replayed as postgres" in note
 
 
 @pytest.mark.slow
@@ -486,7 +486,7 @@ def test_read_only_replays_change_nothing(replay: Replay, rows: Ask) -> None:
     outcome = replay(capture, read_only=True)
 
     assert rows("SELECT sum(balance) FROM account") == [(2000,)]
-    assert "1 statements were left out: it may write" in outcome.notes
+    assert "1 statement was left out: it may write" in outcome.notes
 
 
 def test_a_session_that_ends_its_read_only_state_is_closed(

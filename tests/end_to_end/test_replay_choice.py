@@ -1,5 +1,6 @@
 """Filters of a replay: users, applications, fingerprints and tables, and what they leave out."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,11 @@ def chosen(server: Server, context: Context, tmp_path: Path) -> Chosen:
 
 def left_out(outcome: Outcome) -> dict[str, int]:
     """Return why statements were left out, with how many."""
-    words = [note.partition(" statements were left out: ") for note in outcome.notes]
-    return {why: int(many) for many, found, why in words if found}
+    found = [
+        re.fullmatch(r"(\d+) statement(?:s were| was) left out: (.*)", note)
+        for note in outcome.notes
+    ]
+    return {one[2]: int(one[1]) for one in found if one}
 
 
 @pytest.mark.parametrize(

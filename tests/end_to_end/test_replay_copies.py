@@ -160,7 +160,7 @@ def test_a_copy_among_other_statements_of_its_text_gets_its_data(
     )
     assert errors(outcome) == {"23505": 1}
     assert query(server, "SELECT id FROM orders ORDER BY id", database=OWN) == [(1,), (2,)]
-    assert f"1 statements were left out: {NO_TABLE}" in outcome.notes
+    assert f"1 statement was left out: {NO_TABLE}" in outcome.notes
     assert "copy_from: no COPY of the capture takes other.copy" in outcome.notes
 
 

@@ -105,7 +105,7 @@ def test_a_text_of_several_statements_is_executed_as_a_whole(replay: Replay, row
     assert rows("SELECT id, balance FROM account WHERE id < 3 ORDER BY id") == [(1, 1), (2, 2)]
     assert whole(outcome)
     notes = replay(capture, read_only=True).notes
-    assert "1 statements were left out: it may write" in notes
+    assert "1 statement was left out: it may write" in notes
 
 
 def test_users_of_the_server_are_left_alone(replay: Replay, server: Server, rows: Ask) -> None:

@@ -392,6 +392,18 @@ def test_three_against_three_is_unclear(side: Callable[..., Side]) -> None:
     assert row.more == 1
 
 
+def test_the_answer_has_one_metric_and_one_more_boot_in_the_singular(
+    side: Callable[..., Side],
+) -> None:
+    """A comparison of one metric is not `of 1 metrics`, nor settled by `1 more boots`."""
+    same = compare(side("A", [100] * 4), side("B", [100] * 4))
+    unclear = compare(side("A", [100, 101, 102]), side("B", [200, 201, 202]))
+
+    assert same.headline == "B is the same as A within 2 %, in 1 metric"
+    assert ": 1 unclear of 1 metric;" in unclear.headline
+    assert re.search(r"unclear, ~1 more boot\b", screen_of(unclear, width=160))
+
+
 def test_what_would_settle_many_metrics_counts_their_correction(run_of: RunOf) -> None:
     """Three boots without noise need two more for a leading metric, four for 19 others."""
     names = [f"sessions.m{number}" for number in range(19)]

@@ -6,7 +6,7 @@ import pytest
 
 from replayer.model import StepResult
 from replayer.report.documents import step_layout
-from replayer.run.display import Brief
+from replayer.run.display import Brief, Sentence
 from replayer.steps.buffers import display as of_buffers
 
 UNITS = {
@@ -73,3 +73,61 @@ def test_buffers_that_missed_one_block_of_many_did_not_find_all() -> None:
 
     (shown,) = of_buffers.form(result_of("buffers", {}, tables={"buffers": (row,)})).brief.results
     assert shown == "99.999 % in 1.00 GiB"
+
+
+def replay_of(errors: int, fingerprints: int, slower: int, varying: int) -> StepResult:
+    """Return a replay of two statements or one, with so many of each."""
+    replayed = {"fingerprint": "a", "text": "SELECT ?", "kind": "select", "service_s": 1.0}
+    many = max(fingerprints, slower)
+    divergence = {"text": "SELECT ?", "against": "log", "ours": "", "theirs": "", "session": 1}
+    known = {"source_rows": 1, "source_errors": 0, "rows": 1, "errors": 0, "executions": 9}
+    times = dict.fromkeys(("source_p50_s", "p50_s", "source_p99_s", "p99_s", "total_s"), 1.0)
+    slow = {
+        "text": "SELECT ?",
+        "verdict": "worse",
+        "ratio": 3.0,
+        "source_total_s": 0.5,
+        "low": None,
+    }
+    return result_of(
+        "replay",
+        {"replay.errors": errors},
+        facts={"replay.planned": many, "replay.whole": True},
+        replayed=({**replayed, "planned": many, "executions": many},),
+        tables={
+            "divergences": tuple(
+                {**divergence, "what": what, "fingerprint": str(number), "first_s": 1.0}
+                for what, number_of in (("rows", fingerprints), ("varying", varying))
+                for number in range(number_of)
+            ),
+            "against_source": tuple(
+                {**known, **times, **slow, "p": 0.01, "why": "", "fingerprint": str(number)}
+                for number in range(slower)
+            ),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("many", "words"),
+    [
+        (1, ["1 of 1 statement ran, 1 with an error of its own",
+             "1 of 1 statement is slower than in the source",
+             "1 fingerprint has other results than in the log",
+             "1 more differs only in what varies by itself"]),
+        (2, ["2 of 2 statements ran, 2 with an error of their own",
+             "2 of 2 statements are slower than in the source",
+             "2 fingerprints have other results than in the log",
+             "2 more differ only in what varies by itself"]),
+    ],
+)  # fmt: skip
+def test_the_words_of_a_replay_agree_with_their_numbers(many: int, words: list[str]) -> None:
+    """One statement ran, two statements ran; one has an error of its own, two of their own."""
+    form = step_layout.of(replay_of(many, many, many, many))
+    sentences = [part.text for part in form.parts if isinstance(part, Sentence)]
+
+    assert [next(one for one in sentences if one.startswith(begin)) for begin in words]
+    nouns = "statement", "error"
+    statements, errors = (f"{many} {noun}{'s' * (many > 1)}" for noun in nouns)
+    assert form.brief.proof == f"{many} of {statements} ran, {errors}"
+    assert form.brief.clause.startswith(f"{many} of {statements}, {words[0].partition(', ')[2]}; ")

@@ -190,6 +190,14 @@ def test_a_measurement_is_shown_in_its_units_form(value: float, unit: str, expec
     assert units.show(value, unit) == expected
 
 
+@pytest.mark.parametrize(
+    ("number", "words"), [(0, "0 more runs"), (1, "1 more run"), (1200, "1,200 more runs")]
+)
+def test_a_noun_after_one_is_in_the_singular(number: int, words: str) -> None:
+    """All other numbers have it in the plural, and thousands are separated."""
+    assert units.show_with_noun(number, "more run") == words
+
+
 def test_three_digits_are_three_digits() -> None:
     """A number below 1,000 is shown with exactly three significant digits and no exponent."""
     draw = random.Random(2)

@@ -16,7 +16,7 @@ from replayer.analysis.differences.selection import no_column
 from replayer.errors import ReplayerError
 from replayer.model import Better, Run, Status, StepResult, WorkloadFacts
 from replayer.results import store
-from replayer.units import show_duration
+from replayer.units import show_duration, show_with_noun
 
 _NEWEST = 10
 """Limit on the runs of the same workload that are read, and also on those of other workloads."""
@@ -224,7 +224,7 @@ def worth(each: int, kernels: int, expected: Expectation | None) -> str:
     if smallest > least:
         needed = statistics.units_to_show(min(shares), 1, each)
         return (
-            f"{each} boot{'' if each == 1 else 's'} of each kernel can never show a difference: "
+            f"{show_with_noun(each, 'boot')} of each kernel can never show a difference: "
             f"the smallest possible p is {smallest:.2g}, and {least:.2g} is needed; "
             f"{needed * kernels} boots can."
         )

@@ -23,6 +23,7 @@ from replayer.analysis.differences import multiple_testing, statistics, steadine
 from replayer.analysis.differences.environment import Difference
 from replayer.analysis.differences.samples import Key, Samples, Side, Unit, places
 from replayer.model import Account, Better, Measurement, Noun, Spent, Status, StepResult
+from replayer.units import show_with_noun
 
 MARGIN = 0.02
 """A part is unchanged if its interval lies within this share of the whole time of an operation."""
@@ -406,7 +407,7 @@ def _values(
 
 def _too_few(sizes: Sequence[int], unit: Unit) -> str:
     return (
-        f"{sizes[0]} {unit.value}{'' if sizes[0] == 1 else 's'} against {sizes[1]} can never show "
+        f"{show_with_noun(sizes[0], unit.value)} against {sizes[1]} can never show "
         f"which part moved: at least {statistics.units_to_show(1.0, 1)} of each can"
     )
 

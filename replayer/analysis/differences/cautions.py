@@ -18,6 +18,7 @@ from replayer.analysis.differences.samples import (
     order_of,
 )
 from replayer.model import Better, Measurement
+from replayer.units import show_with_noun
 from replayer.watch import calibration
 
 _EMULATED = "QEMU TCG"
@@ -86,7 +87,7 @@ def warn_runs(base: Samples, other: Samples) -> list[str]:
 
 
 def _count(runs: Sequence[str]) -> str:
-    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+    return show_with_noun(len(runs), "run")
 
 
 def _whose(ids: Sequence[str]) -> str:

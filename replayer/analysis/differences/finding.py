@@ -25,7 +25,7 @@ from replayer.analysis.differences.metric_verdicts import (
 from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.statistics import can_show, units_to_show
 from replayer.errors import Impossible
-from replayer.units import three
+from replayer.units import show_with_noun, three
 
 _MOST_LEADING = 2
 _MOST_OTHERS = 1
@@ -198,9 +198,12 @@ def _nothing(comparison: Comparison) -> str:
     scope = "" if is_sure else " in these runs"
     if verdicts and same == len(verdicts):
         within = f"within {comparison.threshold * 100:g} %"
-        return f"{other} is the same as {base} {within}{scope}, in each of {same} metrics"
+        each = "each of " if same > 1 else ""
+        where = f"in {each}{show_with_noun(same, 'metric')}"
+        return f"{other} is the same as {base} {within}{scope}, {where}"
     words = [f"{same} the same" if same else "", f"{len(verdicts) - same} unclear"]
-    counts = f": {' and '.join(filter(None, words))} of {len(verdicts)} metrics" if verdicts else ""
+    many = show_with_noun(len(verdicts), "metric")
+    counts = f": {' and '.join(filter(None, words))} of {many}" if verdicts else ""
     begin = f"no difference between {base} and {other} was shown{counts}"
     if comparison.unjudged or not has_too_few(comparison):
         return begin

@@ -11,6 +11,7 @@ from replayer.errors import Impossible, nearest
 from replayer.model import Run, Status
 from replayer.results import editing, store
 from replayer.results.tags import NOT_COUNTED
+from replayer.units import show_with_noun
 
 _MOST_NAMED = 3
 _NOT_SOUND = frozenset({Status.FAILED, Status.PARTIAL})
@@ -171,7 +172,7 @@ def _measured(run: Run) -> bool:
 
 
 def _count(runs: Sequence[Run]) -> str:
-    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+    return show_with_noun(len(runs), "run")
 
 
 def _are(runs: Sequence[Run]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from replayer.capture.capture_summary import ActionSource, CaptureSummary, FingerprintWork
 from replayer.report.document import Bullets, Facts, Numbered, Part, Section, Table
 from replayer.run.display import Sentence, Tone
-from replayer.units import show_count, show_duration, show_size
+from replayer.units import show_count, show_duration, show_size, show_with_noun
 
 SHOWN = 20
 """The largest number of fingerprints that are shown; the JSON has more."""
@@ -73,7 +73,7 @@ def _busiest(summary: CaptureSummary) -> str:
     count = summary.busiest_minute_statements
     if not count:
         return ""
-    return f"{count:,} statements, {_clock(summary.busiest_minute_ns)}"
+    return f"{show_with_noun(count, 'statement')}, {_clock(summary.busiest_minute_ns)}"
 
 
 def _clock(moment_ns: int) -> str:

@@ -9,14 +9,14 @@ from replayer.analysis.differences.environment import Sort
 from replayer.analysis.differences.finding import has_too_few, with_headline
 from replayer.analysis.differences.metric_names import name_ratio
 from replayer.analysis.differences.samples import Unit
-from replayer.report.document import Bullets, Document, Facts, Part, Section, Table, count
+from replayer.report.document import Bullets, Document, Facts, Part, Section, Table
 from replayer.report.documents import csv_rows, ratio_chart, replays
 from replayer.report.documents import explanation as words_why
 from replayer.report.documents.comparison_answer import answer
 from replayer.report.documents.verdict_words import judged, limits, name_verdict, tone_of
 from replayer.report.sanitize import sanitize, short
 from replayer.run.display import Sentence, Tone
-from replayer.units import show
+from replayer.units import show, show_with_noun
 
 _SORTS = {
     Sort.ASKED: "asked for",
@@ -114,7 +114,7 @@ def _metrics(comparison: Comparison) -> Iterator[Part]:
     sides = (comparison.base, ", the base"), (comparison.other, "")
     yield Facts(
         [
-            (side.name, f"{count(len(side.runs), 'run')}{_boots(side.boots)}{role}")
+            (side.name, f"{show_with_noun(len(side.runs), 'run')}{_boots(side.boots)}{role}")
             for side, role in sides
         ]
     )
@@ -122,7 +122,7 @@ def _metrics(comparison: Comparison) -> Iterator[Part]:
     different = differing(comparison)
     for step in dict.fromkeys(row.step for row in comparison.rows):
         rows = [row for row in comparison.rows if row.step == step]
-        note = f"{count(len(rows), 'metric')} without a difference that was shown"
+        note = f"{show_with_noun(len(rows), 'metric')} without a difference that was shown"
         yield Section(
             _heading(rows[0]),
             [_table(rows, comparison)],
@@ -209,12 +209,12 @@ def _tested(comparison: Comparison) -> str:
         return f"Better, worse{here}: no metric with {enough} varied, so nothing was tested."
     return (
         f"Better, worse{here}: a rank test at 5 %, corrected for "
-        f"{count(comparison.family, 'metric')} (Westfall-Young), the leading ones first."
+        f"{show_with_noun(comparison.family, 'metric')} (Westfall-Young), the leading ones first."
     )
 
 
 def _boots(boots: int) -> str:
-    return f" in {count(boots, 'boot')}" if boots else ""
+    return f" in {show_with_noun(boots, 'boot')}" if boots else ""
 
 
 def values(distinct: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from replayer.report.documents import ratio_chart
 from replayer.report.documents.verdict_words import MOST_MORE, name_verdict, tone_of
 from replayer.report.sanitize import sanitize
 from replayer.run.display import Sentence, Tone
-from replayer.units import show
+from replayer.units import show, show_with_noun
 
 _MOST_ROWS = 8
 _MOST_UNCLEAR = 4
@@ -146,9 +146,8 @@ def _verdict(row: MetricRow, comparison: Comparison) -> str:
     word, unit = _name(row, comparison), comparison.unit
     if row.more is None or row.more > MOST_MORE:
         return word
-    return (
-        f"{word}, ~{row.more} more {unit.value}s" if row.verdict is MetricVerdict.UNCLEAR else word
-    )
+    more = f", ~{show_with_noun(row.more, f'more {unit.value}')}"
+    return f"{word}{more}" if row.verdict is MetricVerdict.UNCLEAR else word
 
 
 def _rest(comparison: Comparison, shown: Sequence[MetricRow]) -> str:
@@ -219,7 +218,7 @@ def _settling(comparison: Comparison) -> str:
         if row.verdict in LIKELY | {MetricVerdict.UNCLEAR} and row.more and row.more <= MOST_MORE
     ]
     if needed:
-        many = f"{max(needed)} more {comparison.unit.value}s a side"
+        many = f"{show_with_noun(max(needed), f'more {comparison.unit.value}')} a side"
         return f"{many} may settle each leading metric that is not settled"
     if comparison.unit is Unit.RUN and any(row.verdict in SHOWN for row in rows):
         return "to know whether it holds for other boots: `replayer plan` boots both in turns"

@@ -23,11 +23,10 @@ from replayer.report.document import (
     Section,
     SparkLines,
     blank,
-    count,
 )
 from replayer.report.sanitize import short
 from replayer.run.display import Sentence, Tone
-from replayer.units import show
+from replayer.units import show, show_with_noun
 
 _MOST_FACTS, _MOST_LISTED = 6, 30
 """The most facts of a change: those that a terminal shows, and those that are in the report."""
@@ -63,8 +62,9 @@ def _headline(history: RunHistory) -> str:
     newest = history.newest
     if newest is None:
         few = sum(one.is_unclear for one in history.series)
-        unclear = f"; unclear: {few} of {count(len(history.series), 'metric')}" if few else ""
-        return f"no level changed that {count(history.runs, 'run')} can show{unclear}"
+        many = show_with_noun(len(history.series), "metric")
+        unclear = f"; unclear: {few} of {many}" if few else ""
+        return f"no level changed that {show_with_noun(history.runs, 'run')} can show{unclear}"
     one, change = newest
     cause = f"; with it changed {_fact(change.facts[0])}" if change.facts else ""
     more = f" and {len(change.facts) - 1} more" if len(change.facts) > 1 else ""
@@ -79,8 +79,9 @@ def _remarks(history: RunHistory) -> Iterator[str]:
     times = [point.when for one in history.series for point in one.points]
     changed = sum(bool(one.changes) for one in history.series)
     yield (
-        f"{count(history.runs, 'run')} from {show_day(min(times))} to {show_day(max(times))} UTC; "
-        f"{changed} of {count(len(history.series), 'metric')} changed"
+        f"{show_with_noun(history.runs, 'run')} from {show_day(min(times))} to "
+        f"{show_day(max(times))} UTC; {changed} of "
+        f"{show_with_noun(len(history.series), 'metric')} changed"
     )
     if any(change.facts for one in history.series for change in one.changes):
         yield (
@@ -121,8 +122,8 @@ def _now(one: MetricHistory) -> str:
     level = show(median(point.value for point in one.points[begin:]), one.unit)
     if one.is_short:
         few = f"; a change needs {one.needed}"
-        return f"{count(len(one.points), 'run')}, median {level}{few}"
-    return f"{count(len(one.points), 'run')}, now {level}"
+        return f"{show_with_noun(len(one.points), 'run')}, median {level}{few}"
+    return f"{show_with_noun(len(one.points), 'run')}, now {level}"
 
 
 def _facts(change: HistoryChange, most: int = _MOST_LISTED) -> list[str]:
@@ -156,8 +157,9 @@ def _caution(change: HistoryChange) -> str:
 def _metric(one: MetricHistory) -> Section:
     unchanged = "" if one.changes or one.is_short else ", no change"
     if one.is_unclear and not one.is_short:
-        unit = f"{count(one.boots, 'boot')} are" if one.boots else "these are"
-        unchanged = f"; {unit} too few to show a change, which needs {one.needed}"
+        units = show_with_noun(one.boots, "boot") if one.boots else "these"
+        are = "is" if one.boots == 1 else "are"
+        unchanged = f"; {units} {are} too few to show a change, which needs {one.needed}"
     parts: list[Part] = [_chart(one)] if len(one.points) > 1 else []
     parts += [_course(one)] if one.changes else []
     for change in one.changes:
@@ -204,8 +206,8 @@ def _change(one: MetricHistory, change: HistoryChange) -> str:
 
 
 def _level(one: MetricHistory, level: HistoryLevel) -> str:
-    counted = f", {count(level.boots, 'boot')}" if level.boots else ""
-    return f"{show(level.median, one.unit)} ({count(level.runs, 'run')}{counted})"
+    counted = f", {show_with_noun(level.boots, 'boot')}" if level.boots else ""
+    return f"{show(level.median, one.unit)} ({show_with_noun(level.runs, 'run')}{counted})"
 
 
 def _fact(one: Difference) -> str:

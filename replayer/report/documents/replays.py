@@ -14,7 +14,7 @@ from replayer.report.document import Part, Section, Table
 from replayer.report.documents import verdict_words as report
 from replayer.report.sanitize import sanitize
 from replayer.run.display import Sentence
-from replayer.units import show_count, show_duration
+from replayer.units import show_count, show_duration, show_with_noun
 
 _HEAVIEST = 20
 _MOST_SHOWN = 200
@@ -72,13 +72,16 @@ def _sentences(
     yield _counted(compared, diverging)
     varying = sum(1 for one in compared.fingerprints if one.diverging and not one.diverges)
     if varying:
-        yield f"{varying:,} more differ only in what varies by itself, such as now() or nextval()"
+        differ = "differs" if varying == 1 else "differ"
+        yield f"{varying:,} more {differ} only in what varies by itself, such as now() or nextval()"
     for side, only in zip((comparison.base, comparison.other), compared.only, strict=True):
         if only:
-            yield f"{only:,} fingerprints were replayed by {sanitize(side.name)} only"
-    judged = sum(one.time is not None for one in compared.fingerprints)
-    if judged < len(compared.fingerprints):
-        yield f"{len(compared.fingerprints) - judged:,} fingerprints are too light to be judged"
+            many = f"{show_with_noun(only, 'fingerprint')} {'was' if only == 1 else 'were'}"
+            yield f"{many} replayed by {sanitize(side.name)} only"
+    light = sum(one.time is None for one in compared.fingerprints)
+    if light:
+        is_ = "is" if light == 1 else "are"
+        yield f"{show_with_noun(light, 'fingerprint')} {is_} too light to be judged"
 
 
 def _whole(compared: Compared) -> str:
@@ -121,7 +124,8 @@ def _counted(compared: Compared, diverging: int) -> str:
     )
     more = f"; {errors:,} with other errors" if errors else ""
     return (
-        f"{len(compared.fingerprints):,} fingerprints, by their time: {words}{more}; "
+        f"{show_with_noun(len(compared.fingerprints), 'fingerprint')}, by their time: "
+        f"{words}{more}; "
         f"{diverging or 'none'} answered otherwise"
     )
 

@@ -18,6 +18,7 @@ from replayer.report.document import Curve, Figure, RepeatSeries, SeriesChoice
 from replayer.report.documents import collector_columns, percentiles
 from replayer.report.documents.step_layout import UNLIKE_A_STEPS
 from replayer.run import display
+from replayer.units import show_with_noun
 
 _MOST_NUMBERS = 200_000
 """The most numbers in all series of a page: each takes up to 2.7 bytes, and a page must stay under
@@ -370,7 +371,7 @@ def _overlaid(
         low, high = (_rounded(np.nanquantile(rows, share, axis=0)) for share in _SPREAD)
         for values, style in ((low, hidden), (high, {**hidden, "fill": "tonexty"})):
             yield Curve(side, seconds, values, kind="line", color=number, style=style)
-    runs = f"{len(rows)} window{'' if len(rows) == 1 else 's'}"
+    runs = show_with_noun(len(rows), "window")
     middle = _rounded(np.nanmedian(rows, axis=0))
     dash = {"dash": number}
     yield Curve(f"{side}, {runs}", seconds, middle, kind="line", color=number, style=dash)

@@ -14,7 +14,7 @@ from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.environment import facts
 from replayer.analysis.differences.samples import Side
 from replayer.model import Run
-from replayer.report.document import Document, Figure, Part, Section, Table, count
+from replayer.report.document import Document, Figure, Part, Section, Table
 from replayer.report.documents import (
     client_hosts,
     comparison,
@@ -29,7 +29,7 @@ from replayer.report.documents import (
 from replayer.report.documents.flame_graphs import StepFlames
 from replayer.report.sanitize import short
 from replayer.run.display import Sentence, Tone
-from replayer.units import show
+from replayer.units import show, show_with_noun
 
 _MOST_RUNS = 200
 _MOST_SIDES = 8
@@ -141,7 +141,7 @@ def _made(sides: Sequence[Side]) -> str:
     runs = [run for side in sides for run in side.runs]
     workloads = ", ".join(sorted({run.workload.name for run in runs}))
     ended = repeats.counted([run.status.value for run in runs]) if runs else "none"
-    return f"{count(len(runs), 'run')} of {workloads}: {ended}"
+    return f"{show_with_noun(len(runs), 'run')} of {workloads}: {ended}"
 
 
 def _summaries(sides: Sequence[Side]) -> Iterator[Part]:

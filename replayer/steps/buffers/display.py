@@ -14,7 +14,7 @@ from replayer.run.display import (
     TableRows,
     Tone,
 )
-from replayer.units import show_below, show_or_dash, show_rate, show_size
+from replayer.units import show_below, show_or_dash, show_rate, show_size, show_with_noun
 
 _MOST = 3
 """The number of sizes that an answer names; of more, it names the smallest and the largest."""
@@ -72,7 +72,7 @@ def _brief(result: StepResult, rows: Sequence[Row]) -> Brief:
     if not rows:
         return Brief()
     ends = rows if len(rows) <= _MOST else (rows[0], rows[-1])
-    did = f"{len(rows)} size{'s' * (len(rows) != 1)} of the server's buffers"
+    did = f"{show_with_noun(len(rows), 'size')} of the server's buffers"
     return Brief(
         did,
         [f"{_found(result, row)} in {show_size(row['buffers_bytes'])}" for row in ends[-2:]],

@@ -13,7 +13,7 @@ from replayer.load.rows import level_columns, resource_columns
 from replayer.model import Better
 from replayer.run.step_recorder import StepRecorder
 from replayer.steps.capacity.spec import Spec
-from replayer.units import show_rate
+from replayer.units import show_rate, show_with_noun
 from replayer.watch.histogram import Latencies
 
 _NEITHER = Better.NEITHER
@@ -175,9 +175,10 @@ def record(
 def _note_refused(findings: StepRecorder, trials: Sequence[CapacityTrial], where: str) -> None:
     refused = sum(trial.level.failures for trial in trials)
     if refused:
+        were, they = ("was", "it is") if refused == 1 else ("were", "they are")
         findings.note(
-            f"{refused:,} statements were refused {where} for a deadlock or a lock that came too "
-            f"late; they are in no percentile"
+            f"{show_with_noun(refused, 'statement')} {were} refused {where} for a deadlock or a "
+            f"lock that came too late; {they} in no percentile"
         )
 
 

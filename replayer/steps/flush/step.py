@@ -16,6 +16,7 @@ from replayer.run.context import Context
 from replayer.tables import parallel, persons, relations, unwritten
 from replayer.tables.persons import BuildState
 from replayer.tables.unwritten import Unwritten
+from replayer.units import show_with_noun
 from replayer.watch import interference
 
 HAS_WINDOW = False
@@ -100,7 +101,8 @@ def _notes(left: Unwritten) -> list[str]:
         return []
     notes = [f"not proven to be on disk: {why}" for why in left.why]
     if left.buffers:
-        notes.append(f"{left.buffers:,} buffers are still dirty in the server")
+        buffers = show_with_noun(left.buffers, "buffer")
+        notes.append(f"{buffers} {'is' if left.buffers == 1 else 'are'} still dirty in the server")
     if left.pages_bytes:
         notes.append(f"{left.pages_bytes:,} bytes of the table are still dirty in the page cache")
     return notes

@@ -19,6 +19,7 @@ from replayer.model import Better
 from replayer.run.context import Context
 from replayer.run.step_recorder import StepRecorder
 from replayer.steps.ramp.spec import Spec
+from replayer.units import show_with_noun
 from replayer.watch import interference
 from replayer.watch.histogram import Latencies
 
@@ -221,4 +222,6 @@ def _notes(trials: Sequence[RampTrial], found: Saturation) -> Iterator[str]:
         )
     failures = sum(trial.level.failures for trial in trials)
     if failures:
-        yield f"{failures:,} statements were refused for a deadlock or a lock that came too late"
+        were = "was" if failures == 1 else "were"
+        many = f"{show_with_noun(failures, 'statement')} {were}"
+        yield f"{many} refused for a deadlock or a lock that came too late"

@@ -18,7 +18,7 @@ from replayer.run.display import (
     Verbatim,
 )
 from replayer.steps.replay import source_display
-from replayer.units import show_count, show_duration, show_rate
+from replayer.units import show_count, show_duration, show_rate, show_with_noun
 
 _HEAVIEST = 20
 _MOST_DIVERGENCES = 20
@@ -65,14 +65,15 @@ def _brief(result: StepResult, times: str) -> Brief:
     planned = int(result.facts.get("replay.planned") or 0)  # type: ignore[arg-type]
     done = sum(one.executions for one in result.replayed)
     errors = _errors(result)
-    ran = f"{done:,} of {planned:,} statements"
+    ran = f"{done:,} of {show_with_noun(planned, 'statement')}"
     rate = result.value("replay.statements")
     high = result.value(f"replay.{times}.p99")
     results = [] if rate is None else [f"{show_rate(rate)} statements/s"]
     results += [] if high is None else [f"p99 {show_duration(high)}"]
     whole = bool(result.facts.get("replay.whole"))
-    proof = f"{ran} ran, {errors:,} errors" if whole else f"cut short: {ran} ran"
-    clause = f"{ran}{f' at {results[0]}' if results else ''}, {errors:,} with an error of their own"
+    proof = f"{ran} ran, {show_with_noun(errors, 'error')}" if whole else f"cut short: {ran} ran"
+    at = f" at {results[0]}" if results else ""
+    clause = f"{ran}{at}, {_own_errors(errors)}"
     against = source_display.summarize(result, width=_WIDTH)
     if against.clause:
         results.append(against.result)
@@ -90,12 +91,16 @@ def _ran(result: StepResult) -> Part:
     done = sum(one.executions for one in result.replayed)
     errors = _errors(result)
     consequences = sum(one.consequences for one in result.replayed)
-    text = f"{done:,} of {planned:,} statements ran, {errors:,} with an error of their own"
+    text = f"{done:,} of {show_with_noun(planned, 'statement')} ran, {_own_errors(errors)}"
     if consequences:
         text += f", {consequences:,} with one that follows from it"
     if not result.facts.get("replay.whole"):
         return Sentence(f"{text}: CUT SHORT", Tone.BAD)
     return Sentence(text, Tone.PLAIN if errors else Tone.GOOD)
+
+
+def _own_errors(errors: int) -> str:
+    return f"{errors:,} with an error of {'its' if errors == 1 else 'their'} own"
 
 
 def _server(result: StepResult) -> Iterator[Part]:
@@ -129,7 +134,7 @@ def _against_source(result: StepResult, most: int, width: int) -> Iterator[Part]
     yield Sentence(section.answer, Tone.BAD if section.bad else Tone.PLAIN)
     yield TableRows(section.headings, section.rows)
     if section.left:
-        yield Sentence(f"and {section.left:,} lighter ones", Tone.QUIET)
+        yield Sentence(f"and {show_with_noun(section.left, 'lighter one')}", Tone.QUIET)
     yield from (Sentence(words, Tone.QUIET) for words in section.remarks)
     for one in source_display.plans(result, width=max(width, _WIDTH)):
         yield Sentence(f"plan {one.side}: {one.statement}")
@@ -142,8 +147,9 @@ def _heaviest(replayed: Sequence[Replayed]) -> Iterator[Part]:
     if rows:
         headings = ("fingerprint", "executions", "errors", "rows", "time", "share", "p50", "p99")
         yield TableRows(headings, rows)
-    if len(replayed) > _HEAVIEST:
-        yield Sentence(f"and {len(replayed) - _HEAVIEST:,} lighter ones", Tone.QUIET)
+    left = len(replayed) - _HEAVIEST
+    if left > 0:
+        yield Sentence(f"and {show_with_noun(left, 'lighter one')}", Tone.QUIET)
 
 
 def _row(one: Replayed, total: float) -> list[str]:
@@ -177,19 +183,21 @@ def _divergences(result: StepResult) -> Iterator[Part]:
     real = [row for row in rows if row["what"] != "varying"]
     for against in dict.fromkeys(row["against"] for row in real):
         own = [row for row in real if row["against"] == against]
-        many = len({row["fingerprint"] for row in own})
+        fingerprints = len({row["fingerprint"] for row in own})
+        many = show_with_noun(fingerprints, "fingerprint")
+        have = "has" if fingerprints == 1 else "have"
         side = "the log" if against == "log" else against
         yield Sentence(
-            f"{many:,} fingerprints have other results than in {side}; the first at {_first(own)}",
+            f"{many} {have} other results than in {side}; the first at {_first(own)}",
             Tone.BAD,
         )
     if real:
         headings = ("ended otherwise", "what", "here", "there", "first at", "in session")
         yield TableRows(headings, [_divergence(row) for row in real[:_MOST_DIVERGENCES]])
-    if len(real) < len(rows):
-        yield Sentence(
-            f"{len(rows) - len(real):,} more differ only in what varies by itself", Tone.QUIET
-        )
+    varying = len(rows) - len(real)
+    if varying:
+        differ = "differs" if varying == 1 else "differ"
+        yield Sentence(f"{varying:,} more {differ} only in what varies by itself", Tone.QUIET)
 
 
 def _first(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -37,6 +37,7 @@ from replayer.steps.replay.replay_statistics import (
 )
 from replayer.steps.replay.schedule import ReplaySchedule
 from replayer.steps.replay.spec import Spec
+from replayer.units import show_with_noun
 from replayer.watch import ledger
 from replayer.watch.histogram import Latencies
 
@@ -277,7 +278,8 @@ def _facts(spec: Spec, window: ReplayWindow) -> dict[str, str | int | float | bo
 def _notes(spec: Spec, window: ReplayWindow) -> Iterator[str]:
     happened, schedule = window.tally.happened, window.schedule
     for reason, many in schedule.left_out.items():
-        yield f"{many:,} statements were left out: {reason}"
+        were = "was" if many == 1 else "were"
+        yield f"{show_with_noun(many, 'statement')} {were} left out: {reason}"
     if len(schedule.databases) > 1:
         names = ", ".join(schedule.databases[:5])
         yield (

@@ -19,6 +19,7 @@ from replayer.engines.wire_session import SessionLogin
 from replayer.errors import Impossible, ReplayerError, Skip, one_line
 from replayer.servers import programs
 from replayer.tables import cleanup
+from replayer.units import show_with_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -281,9 +282,11 @@ class Conninfo:
         ]
         more = len(self._as_ours) - _MOST_NAMED
         named += [f"{more:,} more users"] if more > 0 else []
+        many = self._as_ours.total()
         return (
-            f"{self._as_ours.total():,} sessions of other users ({', '.join(named)}) were replayed "
-            f"as {self._ours or 'another one'}, who may not take on their roles here"
+            f"{show_with_noun(many, 'session')} of other users ({', '.join(named)}) "
+            f"{'was' if many == 1 else 'were'} replayed as {self._ours or 'another one'}, who may "
+            f"not take on their roles here"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from replayer.analysis.differences.comparison import MetricVerdict
 from replayer.analysis.differences.source_times import allowed_factor
 from replayer.model import Spent, StepResult
-from replayer.units import show_count, show_duration
+from replayer.units import show_count, show_duration, show_with_noun
 
 TABLE, PLANS = "against_source", "plans"
 _SLOWER = (MetricVerdict.WORSE.value, MetricVerdict.LIKELY_WORSE.value)
@@ -89,9 +89,10 @@ def summarize(result: StepResult, *, width: int) -> SourceSummary:
             clause += f", where other programs used {share:.0%} of the processors"
         return SourceSummary(f"none of {len(table):,} slower than in the source", clause)
     many = f"{len(slower):,} of {len(table):,}"
+    of = f"{len(slower):,} of {show_with_noun(len(table), 'statement')}"
     worst = f"{shorten(slower[0]['text'], width)} ({slower[0]['ratio']:.3g} times)"
     one, more = "is slower than in the source:", "are slower than in the source, most of all"
-    clause = f"{many} statements {one if len(slower) == 1 else more} {worst}"
+    clause = f"{of} {one if len(slower) == 1 else more} {worst}"
     return SourceSummary(f"{many} slower than in the source", clause)
 
 
@@ -159,7 +160,8 @@ def _answer(
     )
     more = f" and {len(slower) - _NAMED:,} more" if len(slower) > _NAMED else ""
     rest = f"; {others}" if others else ""
-    many = f"{len(slower):,} of {len(table):,} statements are slower than in the source"
+    many = f"{len(slower):,} of {show_with_noun(len(table), 'statement')}"
+    many += f" {'is' if len(slower) == 1 else 'are'} slower than in the source"
     return f"{many}: {named}{more}{rest}"
 
 

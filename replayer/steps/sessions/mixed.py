@@ -14,7 +14,7 @@ from replayer.run.context import Context
 from replayer.run.step_recorder import MeasuredWindow, StepRecorder
 from replayer.steps.sessions.spec import Spec
 from replayer.tables.pgio import TableSet
-from replayer.units import show_duration
+from replayer.units import show_duration, show_with_noun
 from replayer.watch import ledger
 
 _TITLE = "sessions"
@@ -230,9 +230,10 @@ def _notes(spec: Spec, level: LevelResult) -> Iterator[str]:
             f"length of the window: set rate lower"
         )
     if level.failures:
+        were, they = ("was", "it is") if level.failures == 1 else ("were", "they are")
         yield (
-            f"{level.failures:,} statements were refused for a deadlock or a lock that came too "
-            f"late; they are in no percentile"
+            f"{show_with_noun(level.failures, 'statement')} {were} refused for a deadlock or a "
+            f"lock that came too late; {they} in no percentile"
         )
     mix = level.asked.mix
     if mix.hit_ratio is not None and level.hit_ratio is not None:
