@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 from datetime import datetime
+from hashlib import blake2b
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _Family = TypeVar("_Family", bound=Metric)
 _LONGEST = 128
 """The most characters of a label's value; Prometheus keeps the value in memory per series."""
+_HASH_BYTES = 4
 
 
 class FamilyKind(NamedTuple):
@@ -316,8 +318,17 @@ def _made(make: Callable[..., _Family], kinds: Mapping[str, FamilyKind]) -> dict
 
 
 def _label(text: object) -> str:
-    """Return text of any origin as the value of a label: shortened, and safe for a terminal."""
-    return sanitize(str(text)[:_LONGEST])[:_LONGEST]
+    """Return text of any origin as the value of a label: shortened, and safe for a terminal.
+
+    A value that is not the text itself ends with a hash of the text: two texts that begin alike
+    would be one series with two values, which Prometheus refuses.
+    """
+    words = str(text)
+    shown = sanitize(words[:_LONGEST])
+    if shown == words:
+        return words
+    digest = blake2b(words.encode(errors="surrogatepass"), digest_size=_HASH_BYTES).hexdigest()
+    return f"{shown[: _LONGEST - len(digest) - 1]}#{digest}"
 
 
 def _about(run: Run) -> dict[str, object]:

@@ -29,6 +29,7 @@ from replayer.report.documents.series_means import mean
 from replayer.results import store, stored_histogram
 from replayer.results.store import FORMAT
 from replayer.run.event_stream import event_file, events
+from tests.made import altered
 
 OPEN_TEXT: Callable[[Collector], bytes] = openmetrics.generate_latest
 OPEN_FAMILIES: Callable[[str], Iterator[Metric]] = text_string_to_metric_families
@@ -217,6 +218,24 @@ def test_a_histogram_that_cannot_be_read_is_left_out(stored: Run) -> None:
 
     assert "replayer_step_riops" in names
     assert not any("latency_" in name for name in names)
+
+
+@pytest.mark.parametrize("names", [("x" * 128 + "1", "x" * 128 + "2"), ("a\tb", "a b"),
+                                   ("\x1b" * 40, "\x1b" * 41)])  # fmt: skip
+def test_two_steps_whose_names_are_shown_alike_are_two_series(
+    stored: Run, names: tuple[str, str]
+) -> None:
+    """Names of steps that are cut, or cleaned for a terminal, still tell them apart."""
+    steps = tuple(altered(stored.steps[0], name=name) for name in names)
+    families = MetricFamilies()
+    families.add(altered(stored, steps=steps))
+    series = [
+        (sample.name, tuple(sorted(sample.labels.items())))
+        for family in families.all()
+        for sample in family.samples
+    ]
+
+    assert len(series) == len(set(series))
 
 
 @pytest.mark.parametrize(
