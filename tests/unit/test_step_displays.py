@@ -93,7 +93,7 @@ def replay_of(errors: int, fingerprints: int, slower: int, varying: int) -> Step
         "replay",
         {"replay.errors": errors},
         facts={"replay.planned": many, "replay.whole": True},
-        replayed=({**replayed, "planned": many, "executions": many},),
+        replayed=({**replayed, "planned": many, "executions": many, "errors": {"23505": errors}},),
         tables={
             "divergences": tuple(
                 {**divergence, "what": what, "fingerprint": str(number), "first_s": 1.0}

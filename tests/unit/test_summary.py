@@ -546,7 +546,7 @@ def test_a_headline_has_the_statements_of_every_replay(stored: Run) -> None:
         brief = line([repeats(stored, flush, [*order, replay_of(ran=100)])], "flush").brief
 
         assert brief.clause == (
-            "50 to 100 of 100 statements at 10 statements/s, 0 to 10 with an error of their own"
+            "50 to 100 of 100 statements at 10.0 statements/s, 0 to 10 with an error of their own"
         )
     two = repeats(stored, flush, [replay_of(ran=100), replay_of(ran=100, errors=1)])
     assert line([two], "flush").brief.clause.endswith(", 0 to 1 with an error of their own")
