@@ -17,6 +17,10 @@ from replayer.report.documents.combined_words import combine
         (["5 rows", "1,000 rows", "20.5 rows"], "5 to 1,000 rows"),
         (["5 rows", "7 rows", ""], "5 to 7 rows in 2 of 3"),
         (["x: 5 MiB", "x: 6 GiB"], "x: 5 MiB in 1 of 2, 6 GiB in 1 of 2"),
+        (["0 errors of their own", "1 error of its own"], "0 to 1 errors of their own"),
+        (["1 row is", "1 row is"], "1 row is"),
+        (["1 row is of t", "2 rows are of u"], "1 to 2 rows are of t in 1 of 2, u in 1 of 2"),
+        (["5 m", "6 ms"], "5 m in 1 of 2, 6 ms in 1 of 2"),
         # The digits of a name are no number.
         (["from t1", "from t2"], "from t1 in 1 of 2, t2 in 1 of 2"),
         (["1.5x", "2.5x"], "1.5x in 1 of 2, 2.5x in 1 of 2"),

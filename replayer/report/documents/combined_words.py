@@ -15,6 +15,10 @@ _NUMBER = re.compile(rf"(?<![\w.]){_DIGITS}(?!\w|[.,]\d)")
 """A number that is a word, or that begins one such as 5/s; not the digits of a name."""
 _WORD = re.compile(rf"[,;](?=\s|$)|\s*(?:{_DIGITS}\s+)?\S+?(?=[,;]?(?:\s|$))")
 """A word with the space and the number before it, or the comma or semicolon after it."""
+_PLURALS = {"its": "their", "is": "are", "has": "have"}
+_SINGULAR = re.compile(rf"\b(?:{'|'.join(_PLURALS)})\b")
+_COUNTED = re.compile(r"(\0 [a-z]{3,}?)s?(?![\w/])")
+"""A noun after a number, with or without the `s` of a plural."""
 _MOST = 3
 """The most different texts that are shown; of others, only the number is."""
 
@@ -27,13 +31,13 @@ def combine(texts: Sequence[str]) -> str:
     words = [_WORD.findall(text) for text in texts if text]
     if not words:
         return ""
-    shapes = [list(map(without_numbers, one)) for one in words]
+    shapes = [list(map(shape, one)) for one in words]
     begin = _common(shapes)
     end = _common([shape[begin:][::-1] for shape in shapes])
     kinds: dict[str, list[str]] = {}
     for one in words:
         between = "".join(one[begin : len(one) - end]).strip()
-        kinds.setdefault(without_numbers(between), []).append(between)
+        kinds.setdefault(shape(between), []).append(between)
     head = span(["".join(one[:begin]) for one in words])
     if len(kinds) < 2:
         return in_part(head, len(words), len(texts))
@@ -51,18 +55,22 @@ def _common(texts: Sequence[Sequence[str]]) -> int:
     return sum(1 for _ in same)
 
 
-def without_numbers(text: str) -> str:
-    """Return a text with NUL for each number; texts that differ only in numbers have the same.
+def shape(text: str) -> str:
+    """Return a text with NUL for each number, and with the words of a singular as a plural.
 
-    A cleaned text has no other NUL.
+    Texts that differ only in numbers, and in words that agree with them, have the same shape.  A
+    cleaned text has no other NUL.
     """
-    return _NUMBER.sub("\0", text)
+    plural = _SINGULAR.sub(lambda match: _PLURALS[match[0]], _NUMBER.sub("\0", text))
+    return _COUNTED.sub(r"\1s", plural)
 
 
 def span(texts: Sequence[str]) -> str:
-    """Return texts that differ only in numbers as one, with ranges: `50 to 100 rows`."""
+    """Return texts of the same shape as one, with ranges of numbers: `50 to 100 rows`."""
     columns = iter(zip(*map(_NUMBER.findall, texts), strict=True))
-    return _NUMBER.sub(lambda _: _range(next(columns)), texts[0])
+    # The words of a plural are longer, and a range has them if one of its numbers does.
+    longest = max(texts, key=lambda text: len(_NUMBER.sub("", text)))
+    return _NUMBER.sub(lambda _: _range(next(columns)), longest)
 
 
 def _range(numbers: Sequence[str]) -> str:

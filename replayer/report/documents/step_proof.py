@@ -10,7 +10,7 @@ from replayer.analysis.repeats import alike, counted, finished, in_part, repeats
 from replayer.model import Account, Cold, Ledger, ReadOrigin, Status, StepResult, Temperature
 from replayer.report.document import Part
 from replayer.report.documents import account, step_layout
-from replayer.report.documents.combined_words import combine, span, without_numbers
+from replayer.report.documents.combined_words import combine, shape, span
 from replayer.report.documents.step_summary import Proof
 from replayer.report.sanitize import sanitize, short
 from replayer.run.display import Form, Sentence, Tone, Verbatim
@@ -75,7 +75,7 @@ def _judged(forms: Sequence[Form]) -> list[_Judgement]:
         for part in form.parts:
             if isinstance(part, Sentence) and part.tone in (Tone.GOOD, Tone.BAD):
                 text = sanitize(part.text)
-                kind = without_numbers(text), part.tone is Tone.GOOD
+                kind = shape(text), part.tone is Tone.GOOD
                 # The second sentence of a kind in one form is about something else.
                 same = kinds.setdefault((*kind, seen[kind]), [])
                 same.append((place, text, sanitize(form.brief.proof) or short(text, BRIEF)))
