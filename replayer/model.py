@@ -552,7 +552,7 @@ class Run(Noun):
 class StepSpec(Noun):
     """The keys that every step of a workload file may have; each step's Spec adds its own."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(use_attribute_docstrings=True, allow_inf_nan=False)
 
     step: str
     name: str = ""

@@ -7,7 +7,7 @@ range=10 update=15 insert=4 scan=1 hot=20%/80%`.
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator, model_serializer, model_validator
 
@@ -26,23 +26,26 @@ UNTESTED = (
 )
 """Features of real workloads that a mix never represents."""
 
+Weight = Annotated[float, Field(ge=0, le=1e100)]
+"""A weight of a kind of statement; the limit keeps the sum of all weights finite."""
+
 
 class WeightedMix(Noun):
     """Weights of the kinds of statements, and the amount of work of one statement of each kind."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(use_attribute_docstrings=True, allow_inf_nan=False)
 
-    point: float = Field(default=0.0, ge=0)
+    point: Weight = 0.0
     """Weight of reads of one row by its key."""
-    range: float = Field(default=0.0, ge=0)
+    range: Weight = 0.0
     """Weight of reads of `work_unit` rows by an index."""
-    update: float = Field(default=0.0, ge=0)
+    update: Weight = 0.0
     """Weight of updates of `update_rows` rows, committed one by one."""
-    insert: float = Field(default=0.0, ge=0)
+    insert: Weight = 0.0
     """Weight of inserts of one row into a separate table, committed one by one."""
-    scan: float = Field(default=0.0, ge=0)
+    scan: Weight = 0.0
     """Weight of sequential scans of a whole table."""
-    compute: float = Field(default=0.0, ge=0)
+    compute: Weight = 0.0
     """Weight of statements that read no row, and only burn the CPU of `cpu`."""
     work_unit: int = Field(default=255, ge=1, le=1_000_000)
     """Rows, and so blocks, of one range read."""

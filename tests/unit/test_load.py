@@ -93,6 +93,9 @@ def test_a_mix_is_a_table_or_a_text() -> None:
         ({"point": 1, "hot": "100%/80%"}, "below 100%"),
         ({"point": 1, "cpu": "0s"}, "greater than 0"),
         ({"point": 1, "hit_ratio": 2}, "less than or equal to 1"),
+        ("point=inf range=1", "finite number"),
+        ("point=1e308 range=1e308", "less than or equal to"),
+        ("point=1 cpu=1ms cpu_speed=inf", "finite number"),
     ],
 )
 def test_a_mix_that_cannot_be_is_refused(given: Any, sentence: str) -> None:

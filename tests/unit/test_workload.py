@@ -4,10 +4,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from replayer import registry
 from replayer.errors import Impossible, NotFound
-from replayer.model import Workload
+from replayer.model import StepSpec, Workload
 from replayer.run.plan import workload as workload_file
+
+SPECS: dict[str, type[StepSpec]] = {
+    f"{kind}.{name}": spec
+    for kind in ("steps", "probes")
+    for name in registry.names(kind)
+    if (spec := getattr(registry.load(kind, name), "Spec", None)) is not None
+}
 
 
 @pytest.fixture
@@ -135,6 +144,18 @@ def test_bad_override_is_named(write: Callable[[str], str], given: str, says: st
         workload_file.load(write('[[step]]\nstep="walk"'), [given])
 
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(SPECS))
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
+def test_no_key_takes_a_number_that_a_result_cannot_keep(name: str, value: str) -> None:
+    """JSON has no such number, so that a run with it could not be resumed."""
+    spec = SPECS[name]
+    numbers = [key for key, of in spec.model_fields.items() if "float" in str(of.annotation)]
+    for key in numbers:
+        with pytest.raises(ValidationError) as caught:
+            spec.model_validate({"step": "any", key: float(value)})
+        assert key in {error["loc"][0] for error in caught.value.errors() if error["loc"]}
 
 
 def test_step_is_looked_for_beside_one_whose_name_was_set_to_a_number(
