@@ -61,6 +61,12 @@ def size(text: str | float) -> int:
     return round(value) if unit > 1 else _whole(value, text)
 
 
+def has_unit(text: str | float) -> bool:
+    """Return whether a number as users write it has a unit behind it: "8k" has one, "8,192" not."""
+    parts = _WRITTEN.fullmatch(_plain(text))
+    return bool(parts and parts[3])
+
+
 def duration(text: str | float) -> float:
     """Return the seconds of "30s", "500ms", "1h30min" or 30; raise Impossible for other text."""
     wanted = "a duration such as 500ms, 30s or 5min"

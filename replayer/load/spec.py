@@ -45,6 +45,15 @@ def check_scale(value: str | int) -> str | int:
     return value
 
 
+def rows_of(scale: str | int, block_size: int) -> int:
+    """Return the rows of a table of the size `scale`, which check_scale has accepted.
+
+    A row fills one block of `block_size` bytes.  A number without a unit is one of blocks.
+    """
+    number = units.size(scale)
+    return number // block_size if units.has_unit(scale) else number
+
+
 class LoadSpec(StepSpec):
     """The tables, the mix of statements on them, and how they are kept in memory."""
 
@@ -77,9 +86,7 @@ class LoadSpec(StepSpec):
 
         `block_size` is in bytes; each row of a table fills one such block.
         """
-        bare = isinstance(self.scale, int) or self.scale.strip().isdigit()
-        rows = int(self.scale) if bare else units.size(self.scale) // block_size
-        return TableSet(self.num_schemas, rows, self.seed)
+        return TableSet(self.num_schemas, rows_of(self.scale, block_size), self.seed)
 
     def footprint(self, block_size: int) -> Footprint:
         """Return the bytes of the tables on disk, and those that are to stay in the page cache.

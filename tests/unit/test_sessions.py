@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from replayer.load.server_clock import ClockReading, step_between
+from replayer.load.spec import LoadSpec
 from replayer.model import ReadOrigin, Steadiness
 from replayer.steps.sessions import outcome as sessions_outcome
 from replayer.steps.sessions import window as sessions_window
@@ -55,11 +56,17 @@ def slice_of(**own: object) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     ("scale", "rows"),
-    [("1G", 131_072), ("8M", 1024), (131_072, 131_072), ("2048", 2048), ("1T", 134_217_728)],
-)
+    [
+        ("1G", 131_072), ("8M", 1024), (131_072, 131_072), ("2048", 2048), ("1T", 134_217_728),
+        ("131,072", 131_072), ("131_072", 131_072), (" 2048 ", 2048), ("2,048.0", 2048),
+        ("16,384b", 2), ("1,024M", 131_072),
+    ],
+)  # fmt: skip
 def test_scale_is_bytes_with_a_unit_and_blocks_without(scale: int | str, rows: int) -> None:
-    """Pgio's rule: a suffix means bytes, a bare number blocks."""
+    """Pgio's rule: a suffix means bytes, a bare number blocks, however its thousands look."""
     assert spec_of(scale=scale).rows(BLOCK) == rows
+    load = LoadSpec.model_validate({"step": "ramp", "scale": scale})
+    assert load.tables(BLOCK).rows == rows
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from replayer import units
 from replayer.engines.engine_spec import SessionsSpec
 from replayer.load.arrivals import Arrivals
 from replayer.load.mix import WeightedMix
-from replayer.load.spec import check_scale
+from replayer.load.spec import check_scale, rows_of
 from replayer.model import MemoryKind, ReadOrigin, StepSpec
 from replayer.run.context import Context
 from replayer.tables.pgio import TableSet
@@ -95,9 +95,7 @@ class Spec(StepSpec):
 
     def rows(self, block_size: int) -> int:
         """Return the number of rows of each table; a row fills one block of `block_size` bytes."""
-        if isinstance(self.scale, int) or self.scale.strip().isdigit():
-            return int(self.scale)
-        return units.size(self.scale) // block_size
+        return rows_of(self.scale, block_size)
 
     def tables(self, block_size: int) -> TableSet:
         """Return the tables to read: their number, their rows, and the seed of their contents.
