@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from replayer import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from replayer.model import StepSpec
     from replayer.run.context import Context
@@ -23,6 +23,15 @@ class Footprint(NamedTuple):
     """Most bytes on disk, including those that are written next to the data during the step."""
     cached_bytes: int = 0
     """The bytes of the data that are to stay in the page cache."""
+
+
+class IgnoredKey(NamedTuple):
+    """A key of a step that has no effect with the values of the other keys."""
+
+    words: str
+    """The reason and what to do: the rest of a sentence that begins with the key's name."""
+    replaced_by: str = ""
+    """The key that replaces this one; if only that one is an override, this one is left out."""
 
 
 class Step(Protocol):
@@ -58,6 +67,13 @@ class Step(Protocol):
 
         The runner calls this for every step before the first step of the run.
         """
+
+    def explain_ignored_keys(self, spec: Any) -> Mapping[str, IgnoredKey]:  # noqa: ARG002
+        """Return key -> reason of each key that has no effect with the values of the others.
+
+        Such a key is refused if the user gave it.
+        """
+        return {}
 
     def check_files(self, spec: Any) -> None:
         """Raise Impossible if the files that the step names show that it cannot be done.

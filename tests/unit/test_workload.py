@@ -158,6 +158,48 @@ def test_no_key_takes_a_number_that_a_result_cannot_keep(name: str, value: str) 
         assert key in {error["loc"][0] for error in caught.value.errors() if error["loc"]}
 
 
+@pytest.mark.parametrize(
+    ("keys", "given"),
+    [
+        (["mix='point=1'"], "update_pct=0"),
+        (["mix='point=1'"], "update_pct=50"),
+        (["mix='point=1'"], "work_unit=255"),
+        (["mix='point=1'"], "update_work_unit=64"),
+        (["mix='point=1'"], "operations=9"),
+        (["rate=5"], "operations=9"),
+        (["mix='point=1'"], "access=planner"),
+        (["rate=5"], "access=planner"),
+        (["mix='point=1'"], "arrivals=uniform"),
+        ([], "arrivals=uniform"),
+        ([], "resolution=2ms"),
+    ],
+)
+def test_a_key_without_effect_is_refused(
+    write: Callable[[str], str], keys: list[str], given: str
+) -> None:
+    """Where another key leaves it unused, the sentence has it as typed; in the file as well."""
+    name, _, value = given.partition("=")
+    text = "\n".join(["[[step]]", "step='sessions'", *keys])
+    with pytest.raises(Impossible) as typed:
+        workload_file.load(write(text), [f"sessions.{given}"])
+    with pytest.raises(Impossible) as written:
+        workload_file.load(write(f"{text}\n{name}={value if value.isdigit() else repr(value)}"))
+
+    assert f"(--set sessions.{given}): {name} " in str(typed.value)
+    for caught in (typed, written):
+        assert " has no effect with" in str(caught.value)
+
+
+def test_a_mix_on_the_command_line_replaces_keys_of_the_file(write: Callable[[str], str]) -> None:
+    """What the step is done with is kept, and not what the file had instead of the mix."""
+    path = write("[[step]]\nstep='sessions'\nwork_unit=64\nupdate_pct=20")
+    workload = workload_file.load(path, ["sessions.mix=point=1"])
+    alone = write("[[step]]\nstep='sessions'\nmix='point=1'")
+
+    assert workload.steps == workload_file.load(alone).steps
+    assert workload_file.of_facts(workload_file.facts(workload)).steps == workload.steps
+
+
 def test_step_is_looked_for_beside_one_whose_name_was_set_to_a_number(
     write: Callable[[str], str],
 ) -> None:

@@ -67,7 +67,7 @@ def load(
     _set_options(path, tables, probe or {})
     applied = _override(path, tables, overrides)
     _check_texts(path, tables)
-    specs = tuple(_spec(path, number, own, applied) for number, own in enumerate(tables, 1))
+    specs = tuple(_given_spec(path, number, own, applied) for number, own in enumerate(tables, 1))
     _unlike_names(path, specs)
     return Workload(
         name=path.stem,
@@ -228,8 +228,33 @@ def _literal(text: str) -> Any:
     return table["value"] if len(table) == 1 else text
 
 
+def _given_spec(
+    path: Path, number: int, table: dict[str, Any], applied: Mapping[str, str]
+) -> StepSpec:
+    """Return the step of a table that the user wrote.
+
+    Raises Impossible also for a key that has no effect with the others.  Such a key of the file is
+    left out if an override of the command line replaces it.
+    """
+    spec = _spec(path, number, table, applied)
+    ignored = step_plugin.load(spec.step).explain_ignored_keys(spec)
+    given = {key: reason for key, reason in ignored.items() if key in table}
+    for key, reason in given.items():
+        override = applied.get(f"{id(table)}.{key}")
+        if override is not None or f"{id(table)}.{reason.replaced_by}" not in applied:
+            begin = _place(path, number, table) + (f" (--set {override})" if override else "")
+            raise Impossible(f"{begin}: {key} {reason.words}")
+    if not given:
+        return spec
+    return _spec(path, number, {k: v for k, v in table.items() if k not in given}, applied)
+
+
+def _place(path: Path, number: int, table: Mapping[str, Any]) -> str:
+    return f"{path.name}: step {number} ({table['name']})"
+
+
 def _spec(path: Path, number: int, table: dict[str, Any], applied: Mapping[str, str]) -> StepSpec:
-    where = f"{path.name}: step {number} ({table['name']})"
+    where = _place(path, number, table)
     try:
         step = step_plugin.load(table["step"])
     except NotFound as error:

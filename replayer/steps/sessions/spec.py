@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from replayer import units
 from replayer.engines.engine_spec import SessionsSpec
@@ -31,7 +31,8 @@ class Spec(StepSpec):
     work_unit: int = Field(255, ge=1, le=1_000_000)
     """Keys, and so blocks, that one SELECT reads."""
     update_pct: int = Field(0, ge=0, le=100)
-    """Share of the statements that are UPDATEs, in percent: exactly so many of every 100."""
+    """Share of the statements that are UPDATEs, in percent: exactly so many of every 100.  With a
+    `rate`, each statement is drawn at random with this share."""
     update_work_unit: int = Field(8, ge=1, le=1_000_000)
     """Keys that one UPDATE changes."""
     scale: Annotated[str | int, AfterValidator(check_scale)] = "1G"
@@ -64,12 +65,6 @@ class Spec(StepSpec):
     """Bytes of memory that a cgroup leaves to the server and its page cache."""
     keep: units.Size = Field(1 << 30, ge=64 << 20)
     """Bytes of memory that huge pages or ballast (locked memory) leave free."""
-
-    @model_validator(mode="after")
-    def _one_way(self) -> "Spec":
-        if self.loads and self.operations is not None:
-            raise ValueError("operations has no meaning with rate or mix: give run_time")
-        return self
 
     @property
     def loads(self) -> bool:

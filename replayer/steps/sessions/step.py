@@ -9,14 +9,14 @@ answered, or each at an intended start that is never moved.  So a stall counts i
 of all statements that arrived meanwhile.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from replayer.engines.connection import Database
 from replayer.load import dataset, level
 from replayer.load.dataset import serving
 from replayer.model import Cold
 from replayer.run.context import Context
-from replayer.run.step_plugin import Footprint
+from replayer.run.step_plugin import Footprint, IgnoredKey
 from replayer.servers import protocol
 from replayer.steps.sessions.feasibility import (
     check_numbers,
@@ -39,6 +39,13 @@ from replayer.steps.sessions.spec import Spec
 from replayer.steps.sessions.window import SLICE, measure_window
 from replayer.tables.pgio import TableSet
 
+_IN_A_MIX = {
+    "update_pct": "has no effect with mix: give the weight `update` in the mix",
+    "work_unit": "has no effect with mix: give `work_unit` in the mix",
+    "update_work_unit": "has no effect with mix: give `update_rows` in the mix",
+}
+"""Key that a mix replaces -> the rest of a sentence: it has no effect, and what to give."""
+
 
 def uses_client_hosts(_spec: Spec) -> bool:
     """Return True: the sessions may be processes of other hosts, which are named by --clients."""
@@ -52,6 +59,23 @@ def describe(spec: Spec) -> str:
     if spec.memory == "cached":
         return "Random reads, data in memory: measures processor and kernel"
     return "Random reads, past the memory: measures the disk"
+
+
+def explain_ignored_keys(spec: Spec) -> Mapping[str, IgnoredKey]:
+    """Return key -> reason of each key that a load of clients, or its absence, leaves unused."""
+    reasons: dict[str, IgnoredKey] = {}
+    if spec.mix is not None:
+        reasons |= {key: IgnoredKey(words, "mix") for key, words in _IN_A_MIX.items()}
+    if spec.loads:
+        reasons["operations"] = IgnoredKey("has no effect with rate or mix: give run_time")
+    if spec.loads and spec.access == "planner":
+        reasons["access"] = IgnoredKey(
+            "= 'planner' has no effect with rate or mix, whose plans are made once: give index"
+        )
+    if spec.rate is None:
+        words = "has no effect without rate, as each statement follows an answer: give rate"
+        reasons |= {key: IgnoredKey(words) for key in ("arrivals", "resolution")}
+    return reasons
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
