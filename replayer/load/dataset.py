@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from replayer import __version__, units
 from replayer.engines.connection import Database
+from replayer.engines.engine import Engine
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine.free_space import free_bytes
@@ -49,6 +50,16 @@ def session_settings(
     if keys.connections and sessions > _ORDINARY_SESSIONS:
         settings[keys.connections] = str(sessions + 50)
     return settings
+
+
+def size_of_buffers(shown: Mapping[str, str], engine: Engine) -> int | None:
+    """Return the bytes of the server's own cache; None if the server does not show them.
+
+    `shown` is name -> value of its settings, as protocol.read_settings returns them.
+    """
+    keys = engine.spec.sessions.buffers
+    value = shown.get(keys.setting) if keys else None
+    return None if value is None else units.size(value)
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from replayer.load.resources import READS, WRITES
 from replayer.model import StepSpec, Temperature
 from replayer.run.context import Context
 from replayer.run.step_plugin import Footprint
+from replayer.servers import protocol
 from replayer.tables import pgio, relations
 from replayer.tables.pgio import TableSet
 from replayer.units import show_size
@@ -106,13 +107,21 @@ class LoadSpec(StepSpec):
         return LevelRequest(sessions=1, seconds=1, mix=self.mix, tables=tables, seed=self.seed)
 
 
+class ServerBuffers(NamedTuple):
+    """The server's own buffers when a load begins."""
+
+    bytes: int | None
+    """Their size as the server shows it; None if it does not."""
+    filled: int
+    """Blocks of the tables that were read into them before."""
+
+
 class Ready(NamedTuple):
     """A server that is ready for levels, and a request for a level, which a step adapts."""
 
     database: Database
     asked: LevelRequest
-    filled: int
-    """Blocks of the tables that were read into the server's own buffers before."""
+    buffers: ServerBuffers
 
 
 def check_load(spec: LoadSpec, context: Context) -> None:
@@ -150,11 +159,11 @@ def ready(
 ) -> Iterator[Ready]:
     """Load missing tables, and run the server as the keys require, for the `with` block.
 
-    Yields a connection, a request for a level of load, which the caller adapts, and the number of
-    blocks that were read into the server's buffers.  `sessions` is the largest number that will
-    connect at a time.  If the mix sets `cpu`, it is measured first how much work a statement must
-    do to cost that CPU time: in a closed loop if `rate` is None, else at the mix's `cpu_rate`, or
-    at `rate` statements a second if the mix has none.
+    Yields a connection, a request for a level of load, which the caller adapts, and the server's
+    buffers.  `sessions` is the largest number that will connect at a time.  If the mix sets `cpu`,
+    it is measured first how much work a statement must do to cost that CPU time: in a closed loop
+    if `rate` is None, else at the mix's `cpu_rate`, or at `rate` statements a second if the mix has
+    none.
     """
     wanted = spec.tables(context.engine.block_size)
     context.findings.writes = spec.mix.writes
@@ -163,12 +172,16 @@ def ready(
         context, spec.memory, sessions=sessions, buffers=spec.shared_buffers
     )
     with dataset.serving(settings, context), context.database() as database:
-        filled = 0
+        # A server may round a size, and one that is not replayer's own keeps its settings.
+        shown = protocol.read_settings(database, context.findings.facts)
+        size, filled = dataset.size_of_buffers(shown, context.engine), 0
         if spec.memory == "cached":
             _warm(wanted, context, database)
         elif spec.shared_buffers is not None:
-            filled = _fill(wanted, spec.shared_buffers, context, database)
-        context.findings.facts |= {f"settings.{name}": value for name, value in settings.items()}
+            filled = _fill(wanted, size or spec.shared_buffers, context, database)
+        context.findings.facts |= {
+            f"settings.{name}": shown[name] for name in settings if name in shown
+        }
         context.findings.facts |= {"memory.kind": spec.memory}
         asked = spec.asked(context.engine.block_size)
         if spec.mix.cpu:
@@ -178,7 +191,7 @@ def ready(
             context.findings.facts |= burnt.facts
             asked = replace(asked, burn=burnt.units)
         context.findings.note(f"not tested by this mix: {'; '.join(spec.mix.untested())}")
-        yield Ready(database, asked, filled)
+        yield Ready(database, asked, ServerBuffers(size, filled))
 
 
 def _warm(wanted: TableSet, context: Context, database: Database) -> None:

@@ -183,7 +183,7 @@ def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFa
     }
     if newest is not None and (database.engine.version or 0) > newest:
         more["server.newer_than_tried"] = True
-    settings = _settings(database, more)
+    settings = read_settings(database, more)
     return EngineFacts(
         name=database.engine.name,
         version=version,
@@ -193,10 +193,11 @@ def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFa
     )
 
 
-def _settings(database: Database, facts: dict[str, Fact]) -> dict[str, str]:
-    """Return name -> value of the settings that differ from the defaults.
+def read_settings(database: Database, facts: dict[str, Fact]) -> dict[str, str]:
+    """Return name -> value, as the server shows it, of the settings that differ from the defaults.
 
-    If the user may not read them, returns {} and adds the fact `settings.unread` to `facts`.
+    Those that decide what a number means are always there, such as the size of the buffers.  If the
+    user may not read settings, returns {} and adds the fact `settings.unread` to `facts`.
     """
     try:
         rows = database.execute(SETTINGS)

@@ -1,5 +1,7 @@
 """The keys of the step `buffers` in a workload file."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from replayer import units
@@ -13,8 +15,9 @@ class Spec(LoadSpec):
     """Statements a second that all sessions together send."""
     sessions: int = Field(32, ge=1, le=4096)
     """Sessions that send the statements."""
-    sizes: tuple[units.Size, ...] = Field(min_length=1)
-    """Sizes of the server's buffers in bytes, each measured separately."""
+    sizes: tuple[Annotated[units.Size, Field(ge=128 << 10)], ...] = Field(min_length=1)
+    """Sizes of the server's buffers in bytes, each measured separately.  The result has the sizes
+    that the server shows, which may round them."""
     window: units.Duration = Field(5.0, ge=1)
     """Seconds of one measured window; shares of blocks found in successive ones are compared."""
     longest: units.Duration = Field(60.0, ge=1)

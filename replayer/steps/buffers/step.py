@@ -5,20 +5,20 @@ blocks found no longer changes.  The curve shows what more memory would gain, or
 would cost.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import count
 
 from replayer.engines.connection import Database
-from replayer.errors import Skip
+from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.load.level import LevelRequest, LevelResult, measure_level
-from replayer.load.spec import check_load, ready
+from replayer.load.spec import ServerBuffers, check_load, ready
 from replayer.model import Better
 from replayer.run.context import Context
 from replayer.run.step_plugin import Footprint
 from replayer.steps.buffers.filling import BlockCounts, BufferFilling
 from replayer.steps.buffers.spec import Spec
-from replayer.units import show_size
+from replayer.units import show_size, write_size
 from replayer.watch import interference
 
 HAS_WINDOW = False
@@ -34,27 +34,59 @@ def footprint(spec: Spec, block_size: int) -> Footprint:
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible for tables of unsuitable size.
+    """Raise Impossible for tables of unsuitable size, and for buffers with which no server works.
 
     Raise Skip if the engine lacks a feature, or if replayer cannot set the server's buffers.
     """
     check_load(spec, context)
-    if not context.server.can_stop or context.engine.spec.sessions.buffers is None:
+    keys = context.engine.spec.sessions.buffers
+    if not context.server.can_stop or keys is None:
         raise Skip("the size of the server's buffers is not replayer's to set")
+    if min(spec.sizes) < keys.least:
+        raise Impossible(
+            f"sizes has {write_size(min(spec.sizes))}, and {context.engine.title} needs buffers of "
+            f"{write_size(keys.least)}: leave out what is smaller"
+        )
 
 
 def run(spec: Spec, context: Context) -> None:
     """Run the load with each size of the server's buffers, and record the share of blocks found."""
     check(spec, context)
+    measured: set[int] = set()
     for size in sorted(set(spec.sizes)):
         sized = spec.model_copy(update={"shared_buffers": size})
-        with ready(sized, spec.sessions, context, rate=spec.rate) as (database, plain, filled):
+        with ready(sized, spec.sessions, context, rate=spec.rate) as (database, plain, buffers):
+            held = _size_held(size, buffers, measured, context)
+            if held in measured:
+                continue
+            measured.add(held)
             asked = replace(
-                plain, rate=spec.rate, sessions=spec.sessions, title=f"buffers of {show_size(size)}"
+                plain, rate=spec.rate, sessions=spec.sessions, title=f"buffers of {show_size(held)}"
             )
-            filling = BufferFilling(size // context.engine.block_size, filled)
+            filling = BufferFilling(held // context.engine.block_size, buffers.filled)
             level = _measure(spec, asked, filling, context, database)
-            _record(size, level, filling, context)
+            _record(held, level, filling, context)
+
+
+def _size_held(
+    size: int, buffers: ServerBuffers, measured: Collection[int], context: Context
+) -> int:
+    """Return the bytes of the server's buffers, with a note if they are not the `size` asked for.
+
+    `measured` are the sizes before.  Raises ReplayerError if the server does not show its size.
+    """
+    held = buffers.bytes
+    if held is None:
+        raise ReplayerError(
+            f"buffers of {write_size(size)} were asked for, and the server does not show its size: "
+            f"no share of blocks is known for it"
+        )
+    if held != size:
+        once = ", which were measured already" if held in measured else ""
+        context.findings.note(
+            f"for buffers of {write_size(size)}, the server made some of {write_size(held)}{once}"
+        )
+    return held
 
 
 def _measure(
