@@ -129,7 +129,7 @@ class Foreign(Noun):
 
     cpu_share: float | None = None
     """Share of the time of all processors, from 0 to 1: the busy time less that of the server,
-    of replayer and of the kernel's threads."""
+    of replayer and of the kernel's threads; in user mode alone where these are not visible."""
     programs: tuple[str, ...] = ()
     """The programs that used most of that time, with their shares."""
     read_bytes: int | None = None

@@ -58,6 +58,14 @@ class Process(NamedTuple):
     """CPU seconds that the process used so far."""
     reaped: float
     """CPU seconds of those of its children that have ended and were reaped."""
+    user: float
+    """The part of `cpu` in user mode."""
+    reaped_user: float
+    """The part of `reaped` in user mode."""
+
+    def in_user_mode(self) -> "Process":
+        """Return this process with the CPU time of user mode only."""
+        return self._replace(cpu=self.user, reaped=self.reaped_user)
 
 
 class _Stat(NamedTuple):
@@ -196,7 +204,8 @@ def table() -> Iterator[Process]:
     for pid in every():
         stat = _stat(pid)
         if stat is not None:
-            yield Process(pid, stat.name, stat.parent, sum(stat.own), sum(stat.reaped))
+            own, reaped = stat.own, stat.reaped
+            yield Process(pid, stat.name, stat.parent, sum(own), sum(reaped), own.user, reaped.user)
 
 
 def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:

@@ -24,9 +24,13 @@ from replayer.machine.host import Host
 from replayer.machine.processes import Process
 from replayer.model import Foreign
 
+UNSEEN = "programs that have ended or cannot be seen from here"
+"""The name of programs that are known in sum only, where not all processes are visible."""
 _KERNEL_THREADS = (2, "kthreadd")
 """Process id and name of the thread that is the parent of all other kernel threads."""
-_STATES = ("usr", "nice", "sys", "guest", "gnice")
+_USER_STATES = ("usr", "nice", "guest", "gnice")
+"""The CPU states of user mode, in which the kernel's threads never are."""
+_STATES = (*_USER_STATES, "sys")
 """The CPU states whose time a process used.
 
 The other states do not count: interrupts belong to no process, stolen time to another machine.
@@ -82,7 +86,12 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class AccountMark:
-    """The CPU and traffic counters at the begin or the end of a window; None means unknown."""
+    """The CPU and traffic counters at the begin or the end of a window; None means unknown.
+
+    If it is `partial`, not all processes are visible here, as in a container or with the option
+    hidepid of /proc. Then the work of the kernel's threads is like that of programs which are not
+    visible, except that it is never in user mode. So all CPU seconds are those of user mode.
+    """
 
     clock: float
     """Seconds of this host's monotonic clock at which the counters were read."""
@@ -99,6 +108,7 @@ class AccountMark:
     """`server` or `replayer` -> folder of a cgroup -> how often its quota was used up so far."""
     groups: Mapping[str, CgroupUsage] = field(default_factory=dict)
     """`server` or `replayer` -> the limits of its cgroups, and what was used of them so far."""
+    partial: bool = False
 
 
 def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
@@ -124,10 +134,13 @@ def point(host: Host, server: Sequence[int] | None, device: str | None = None) -
         lambda table: {pid: table[pid].reaped for pid in _families(table, roots)},
     )
     kernel = [pid for pid, process in table.items() if (pid, process.name) == _KERNEL_THREADS]
+    states = _STATES if kernel else _USER_STATES
+    if not kernel:
+        table = {pid: process.in_user_mode() for pid, process in table.items()}
     own = _families(table, (*roots, *kernel))
     known = sum(table[pid].cpu + table[pid].reaped for pid in own)
     measured = [(w, pids) for w, pids in (("server", server), ("replayer", [os.getpid()])) if pids]
-    busy = sum(times["cpu"][state] for state in _STATES) / _TICK if "cpu" in times else None
+    busy = sum(times["cpu"][state] for state in states) / _TICK if "cpu" in times else None
     return AccountMark(
         clock=time.monotonic(),
         busy=None if server is None else busy,
@@ -141,6 +154,7 @@ def point(host: Host, server: Sequence[int] | None, device: str | None = None) -
         traffic=traffic,
         quotas={whose: cgroups.throttled_groups(host, pids) for whose, pids in measured},
         groups={whose: cgroups.account(host, pids[0], device) for whose, pids in measured},
+        partial=not kernel,
     )
 
 
@@ -295,7 +309,8 @@ def _families(table: Mapping[int, Process], roots: Sequence[int]) -> set[int]:
 
 def _cpu_share(before: AccountMark, after: AccountMark) -> float | None:
     seconds = (after.clock - before.clock) * after.processors
-    if before.busy is None or after.busy is None or seconds <= 0:
+    alike = before.partial == after.partial
+    if before.busy is None or after.busy is None or seconds <= 0 or not alike:
         return None
     used = (after.busy - before.busy) - (after.known - before.known)
     return min(1.0, max(0.0, used / seconds))
@@ -305,7 +320,8 @@ def _programs(before: AccountMark, after: AccountMark, share: float) -> tuple[st
     """Return texts such as `postgres 12%`: the other programs that used the most CPU time.
 
     The percentage is of the time of all processors, of which other programs used the share `share`.
-    What processes used that have ended since is known in sum only; it comes last, if it is most.
+    What processes used that have ended since, or that are not visible, is known in sum only; it
+    comes last, if it is most.
     """
     seconds = (after.clock - before.clock) * after.processors
     used: dict[str, float] = {}
@@ -317,7 +333,7 @@ def _programs(before: AccountMark, after: AccountMark, share: float) -> tuple[st
     largest = sorted(used.items(), key=lambda item: -item[1])[:_MOST_NAMES]
     # The kernel counts the time of processes finer than that of processors: a part may be larger.
     named = [f"{name} {min(part, share):.0%}" for name, part in largest if part > _NAMED * share]
-    ended = share - sum(used.values())
-    if ended > share / 2:
-        named.append(f"programs that have ended {ended:.0%}")
+    rest = share - sum(used.values())
+    if rest > share / 2:
+        named.append(f"{UNSEEN if after.partial else 'programs that have ended'} {rest:.0%}")
     return tuple(named)

@@ -1,11 +1,20 @@
 """The CPU time of other programs, by program."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from replayer.machine import processes
+from replayer.machine.host import Host
+from replayer.machine.processes import Process
 from replayer.model import Foreign
 from replayer.watch import interference
 from replayer.watch.interference import AccountMark
 
+TICK = os.sysconf("SC_CLK_TCK")
 Used = Mapping[tuple[int, str], float]
 """(process id, program) -> CPU seconds."""
 
@@ -51,6 +60,59 @@ def test_none_is_named_where_nothing_is_known() -> None:
     """Not even one that used time."""
     before, after = mark(0, 0, {}), mark(10, 0, {(1, "cc1"): 1.0})
     assert interference.between(before, after, None).programs == ()
+
+
+KERNEL = (Process(2, "kthreadd", 0, 0.0, 0.0, 0.0, 0.0), Process(9, "kworker/0:1", 2, 90, 0, 0, 0))
+"""The parent of the kernel's threads, and one of them, which worked for 90 seconds."""
+
+
+@pytest.fixture
+def window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., interference.AccountMark]:
+    """Return a function that reads a machine of eight processors, where replayer alone runs.
+
+    Its parameters are the seconds of replayer and of all programs, each in user mode and in the
+    kernel, and the processes that are visible in addition.
+    """
+    (tmp_path / "proc").mkdir()
+
+    def point(
+        own: tuple[int, int], busy: tuple[int, int], *more: Process
+    ) -> interference.AccountMark:
+        numbers = f"{busy[0] * TICK} 0 {busy[1] * TICK} 0 0 0 0 0 0 0"
+        lines = [f"cpu{n} {numbers}" for n in ("", *range(8))]
+        (tmp_path / "proc/stat").write_text("\n".join(lines))
+        replayer = Process(os.getpid(), "replayer", 0, sum(own), 0, own[0], 0)
+        monkeypatch.setattr(processes, "table", lambda: iter([replayer, *more]))
+        return replace(interference.point(Host(tmp_path), []), clock=float(sum(own)))
+
+    return point
+
+
+def test_the_kernels_work_is_of_no_program_where_its_threads_are_hidden(
+    window: Callable[..., interference.AccountMark],
+) -> None:
+    """In a container, or with hidepid: kernel threads use no time in user mode, and programs do."""
+    begin = window((0, 0), (0, 0))
+    own_writes = interference.between(begin, window((1, 9), (1, 99)), None)
+    neighbour = interference.between(begin, window((1, 9), (41, 99)), None)
+    child = Process(7, "dd", 1, 30.0, 0.0, 24.0, 0.0)
+    visible = interference.between(begin, window((1, 9), (25, 99), child), None)
+    shown = interference.between(
+        window((0, 0), (0, 0), KERNEL[0]), window((1, 9), (1, 99), *KERNEL), None
+    )
+
+    assert (own_writes.cpu_share, own_writes.programs) == (0.0, ())
+    assert (shown.cpu_share, shown.programs) == (0.0, ())
+    assert (neighbour.cpu_share, neighbour.programs) == (0.5, (f"{interference.UNSEEN} 50%",))
+    assert (visible.cpu_share, visible.programs) == (0.3, ("dd 30%",))
+
+
+def test_a_window_at_one_end_of_which_all_is_visible_has_no_share() -> None:
+    """Its two counts are not of the same work."""
+    ends = (mark(0, 0, {}), replace(mark(10, 9, {}), partial=True))
+    assert interference.between(*ends, None).cpu_share is None
 
 
 def test_the_window_that_was_disturbed_most_speaks_for_several() -> None:

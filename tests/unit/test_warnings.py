@@ -23,6 +23,7 @@ from replayer.model import (
     StepResult,
     Temperature,
 )
+from replayer.watch import interference
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import ledger
@@ -166,6 +167,12 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
                 step(foreign=Foreign(cpu_share=0.05, programs=("cron 5%",))),
                 step("s", foreign=Foreign(cpu_share=0.48, programs=("yes 31%", "sh 17%"))),
             ],
+            {},
+        ),
+        (
+            "foreign_processes",
+            "as root, outside of containers)",
+            [step("s", foreign=Foreign(cpu_share=0.6, programs=(f"{interference.UNSEEN} 60%",)))],
             {},
         ),
         (

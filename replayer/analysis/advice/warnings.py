@@ -20,7 +20,7 @@ from replayer.analysis.differences import samples
 from replayer.engines import engine
 from replayer.model import Advice, Cold, ReadOrigin, Run, Status, StepResult, Temperature
 from replayer.units import show_size
-from replayer.watch import calibration
+from replayer.watch import calibration, interference
 
 _MANY_REPEATS = 10
 _FEW_REPEATS = 3
@@ -464,7 +464,8 @@ def foreign_processes(run: Run) -> Advice | None:
         steps=_names(busy),
         found=f"{_steps(busy)}: other programs used up to {most:.0%} of the "
         f"processors meanwhile{f' ({programs})' if programs else ''}",
-        todo="stop them (`pidstat -u 1`)",
+        todo="stop them (`pidstat -u 1`"
+        f"{', as root, outside of containers' if interference.UNSEEN in programs else ''})",
     )
 
 
