@@ -239,7 +239,9 @@ def _served(host: Host, folder: str, number: str, where: _Served) -> int | None:
     """
     first = rf"^{re.escape(number)} {where.word} (\d+)$"
     second = rf"^{re.escape(number)} .*\b{where.key}=(\d+)"
-    match = re.search(first, host.read(f"{folder}/{where.file}"), re.MULTILINE) or re.search(
-        second, host.read(f"{folder}/io.stat"), re.MULTILINE
-    )
-    return int(match[1]) if match else None
+    for file, line in ((where.file, first), ("io.stat", second)):
+        if host.exists(f"{folder}/{file}"):
+            # Before the group's first read or write, the disk has no line, or one without counters.
+            match = re.search(line, host.read(f"{folder}/{file}"), re.MULTILINE)
+            return int(match[1]) if match else 0
+    return None

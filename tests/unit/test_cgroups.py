@@ -113,6 +113,25 @@ def test_what_a_limited_group_had_is_counted(host: Host) -> None:
     assert cgroups.account(host, 78, "vda") == cgroups.CgroupUsage(free, None, *none)
 
 
+@pytest.mark.parametrize("none_yet", ["", "254:0 \n254:16 rbytes=1 wbytes=1 rios=1 wios=1\n"])
+def test_a_disk_that_a_group_has_not_used_yet_has_counts_of_zero(host: Host, none_yet: str) -> None:
+    """The kernel shows no counters before the group's first request; without a file none is known.
+
+    So the first window on a disk has a share of the limit, too.
+    """
+    later = cgroups.account(host, 77, "vda")
+    files = [path for name in ("io.stat", "blkio.*.io_serv*") for path in host.root.rglob(name)]
+    for file in files:
+        file.write_text(none_yet)
+    before = cgroups.account(host, 77, "vda")
+    for file in files:
+        file.unlink()
+    unknown = cgroups.account(host, 77, "vda")
+
+    assert cgroups.disk_limit_shares(before, later, 1.0) == {"read_iops": 7 / 500}
+    assert cgroups.disk_limit_shares(unknown, unknown, 1.0) == {}
+
+
 def test_the_share_of_a_limit_is_that_of_its_own_count(host: Host) -> None:
     """500 reads a second are allowed; it is unknown if the limit is not the same at both ends."""
     before = cgroups.account(host, 77, "vda")
