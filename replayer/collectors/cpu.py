@@ -5,6 +5,7 @@ subtracted from %usr and %nice, in which the kernel includes it. `%busiest` is t
 processor: 100 minus its idle and iowait share.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -46,14 +47,14 @@ def parse(samples: Sequence[Sample], device: str | None) -> Columns:
 
 
 def shares(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
-    """Return state -> percentage of the time between two readings; all 0 if no time passed.
+    """Return state -> percentage of the time between two readings; all nan if no time passed.
 
     `before` and `after` are state -> ticks since boot. Those of idle and iowait may decrease a
     little (proc(5)); such a decrease counts as 0.
     """
     spent = {state: max(0, after[state] - before[state]) for state in processors.STATES}
     total = sum(spent.values())
-    return {state: 100 * spent[state] / total if total else 0.0 for state in _ORDER}
+    return {state: 100 * spent[state] / total if total else math.nan for state in _ORDER}
 
 
 def _row(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]]) -> dict[str, float]:
@@ -61,7 +62,7 @@ def _row(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]]) ->
     single = [
         shares(before[name], after[name]) for name in after if name != "cpu" and name in before
     ]
-    busy = [100 - one["idle"] - one["iowait"] for one in single if any(one.values())]
+    busy = [100 - one["idle"] - one["iowait"] for one in single if not math.isnan(one["idle"])]
     return {f"%{state}": share for state, share in together.items()} | {
-        "%busiest": max(busy, default=0.0)
+        "%busiest": max(busy, default=math.nan)
     }

@@ -211,6 +211,14 @@ def test_cpu_counts_idle_time_that_steps_back_as_none() -> None:
     assert sum(shares.values()) == 100
 
 
+def test_cpu_counters_that_stand_still_give_no_shares() -> None:
+    """As under gVisor: a machine is not idle, nor busy, because its kernel counts no time."""
+    first, _ = recorded(cpu, "proc-5.4")
+    row = only(cpu.parse([first, first._replace(clock_ns=SECOND)], None))
+
+    assert all(map(math.isnan, row.values()))
+
+
 def test_cpu_that_comes_online_is_left_out_of_its_first_interval() -> None:
     """A processor without a first sample has no share, and stops nothing."""
     samples = [

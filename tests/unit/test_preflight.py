@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from replayer.machine.host import Host
+from replayer.model import Series
 from replayer.run.checks import preflight
 from replayer.run.checks.preflight import Answer, Case
 from replayer.run.plan import footprint, workload
+from replayer.watch.sampler import Sampler
 from tests.known import known
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -100,6 +102,29 @@ def test_swap_in_use_is_told(recorded: Callable[..., Case]) -> None:
     assert line.answer is Answer.LIMITED
     assert "1.00 MiB of 2.00 MiB" in line.found
     assert "swapoff" in line.todo
+
+
+def test_load_that_is_not_counted_is_not_known(recorded: Callable[..., Case]) -> None:
+    """A recorded /proc stands still, and no disk is known below the data: neither is at rest."""
+    line = preflight.other_load(recorded("proc-6.18", **{"proc/loadavg": "0.01 0.02 0.03 1/9 9"}))
+
+    assert line.answer is Answer.LIMITED
+    assert line.found == "CPU: not known, device: not known, load average 0.01"
+    assert line.todo == "look for other work with `pidstat -ud 1`"
+
+
+@pytest.mark.parametrize(("disk", "shown"), [(0.2, "0 % busy"), (9.0, "9 % busy")])
+def test_load_is_that_of_the_processors_and_the_device(
+    recorded: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, disk: float, shown: str
+) -> None:
+    """Both are known; one that is busy is named, and the line is not ok."""
+    states = {f"cpu.%{state}": (0.5,) for state in (*preflight._BUSY_STATES, "idle")}
+    columns: dict[str, tuple[float | None, ...]] = {**states, "diskstats.%util": (50.0, disk)}
+    monkeypatch.setattr(Sampler, "series", lambda *_: Series(started="", columns=columns))
+    line = preflight.other_load(recorded("proc-6.18", **{"proc/loadavg": "0.01 0.02 0.03 1/9 9"}))
+
+    assert line.found == f"CPU 4 % busy, device {shown}, load average 0.01"
+    assert line.answer is (Answer.OK if disk < 1 else Answer.LIMITED)
 
 
 def test_a_machine_without_pressure_says_how_to_get_it(recorded: Callable[..., Case]) -> None:

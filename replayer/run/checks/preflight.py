@@ -10,7 +10,7 @@ import mmap
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -349,20 +349,25 @@ def swap(case: Case) -> PreflightLine:
 
 
 def other_load(case: Case) -> PreflightLine:
-    """Watch the load of CPU and device for `case.seconds`; limited if other work is seen."""
+    """Watch the load of CPU and device for `case.seconds`; limited if other work is seen.
+
+    It is limited, too, if the load of one of them is not known.
+    """
     with Sampler(case.host, case.host.device_of(case.data)) as sampler:
         begin = sampler.mark()
         threading.Event().wait(case.seconds)
         watched = sampler.series(begin, sampler.mark()).columns
-    last = {name: values[-1] or 0.0 for name, values in watched.items() if values}
-    busy = sum(last.get(f"cpu.%{state}", 0.0) for state in _BUSY_STATES)
-    used = last.get("diskstats.%util", 0.0)
+    cpu = _last_sum(watched, *(f"cpu.%{state}" for state in _BUSY_STATES))
+    disk = _last_sum(watched, "diskstats.%util")
     load = case.host.load()
-    finding = f"CPU {busy:.0f} % busy, device {used:.0f} % busy"
+    finding = f"CPU{_busy(cpu)}, device{_busy(disk)}"
     finding += f", load average {load[0]:.2f}" if load else ""
-    calm = busy < _BUSY_CPU and used < _BUSY_DEVICE and not machine_warnings.other_load(case.facts)
-    todo = "" if calm else "stop what else runs (`pidstat -ud 1` shows it), or wait"
-    return PreflightLine("other load", Answer.OK if calm else Answer.LIMITED, finding, todo)
+    is_busy = (cpu or 0.0) >= _BUSY_CPU or (disk or 0.0) >= _BUSY_DEVICE
+    if is_busy or machine_warnings.other_load(case.facts):
+        todo = "stop what else runs (`pidstat -ud 1` shows it), or wait"
+    else:
+        todo = "look for other work with `pidstat -ud 1`" if None in (cpu, disk) else ""
+    return PreflightLine("other load", Answer.LIMITED if todo else Answer.OK, finding, todo)
 
 
 def transparent_huge_pages(case: Case) -> PreflightLine:
@@ -445,6 +450,17 @@ def _questions() -> Iterator[Callable[[Case], PreflightLine]]:
             and list(inspect.signature(question).parameters) == ["case"]
         ):
             yield question
+
+
+def _last_sum(columns: Mapping[str, Sequence[float | None]], *names: str) -> float | None:
+    """Return the sum of the last values of these columns; None if one of them is not known."""
+    values = [(columns.get(name) or (None,))[-1] for name in names]
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(names) else None
+
+
+def _busy(percent: float | None) -> str:
+    return ": not known" if percent is None else f" {percent:.0f} % busy"
 
 
 def _warned(name: str, finding: str, advice: Advice | None) -> PreflightLine:
