@@ -28,7 +28,8 @@ def parse(samples: Sequence[Sample], device: str | None) -> Columns:
     """Return name of column -> one value for each interval between two samples.
 
     The result is {} if `device` is None or in no sample. A value is nan if the device is missing in
-    a sample at either end of the interval, or if its counters were reset.
+    a sample at either end of the interval, or if its counters were reset. Awaits, aqu-sz and %util
+    are nan if the kernel does not count the device's times.
     """
     if device is None:
         return {}
@@ -46,21 +47,24 @@ def parse(samples: Sequence[Sample], device: str | None) -> Columns:
 def _row(delta: DiskCounters, seconds: float) -> dict[str, float]:
     requests = delta.reads + delta.writes + (delta.discards or 0)
     sectors = delta.sectors_read + delta.sectors_written + (delta.sectors_discarded or 0)
-    waited = delta.read_ms + delta.write_ms + (delta.discard_ms or 0)
+    read_ms, write_ms, busy_ms, queue_ms = map(
+        _known, (delta.read_ms, delta.write_ms, delta.busy_ms, delta.queue_ms)
+    )
+    discard_ms = 0 if delta.discards is None else _known(delta.discard_ms)
     row = _kind(
         "r",
         seconds,
         requests=delta.reads,
         merged=delta.reads_merged,
         sectors=delta.sectors_read,
-        waited=delta.read_ms,
+        waited=read_ms,
     ) | _kind(
         "w",
         seconds,
         requests=delta.writes,
         merged=delta.writes_merged,
         sectors=delta.sectors_written,
-        waited=delta.write_ms,
+        waited=write_ms,
     )
     if delta.discards is not None:
         row |= _kind(
@@ -69,20 +73,20 @@ def _row(delta: DiskCounters, seconds: float) -> dict[str, float]:
             requests=delta.discards,
             merged=delta.discards_merged or 0,
             sectors=delta.sectors_discarded or 0,
-            waited=delta.discard_ms or 0,
+            waited=discard_ms,
         )
     if delta.flushes is not None:
         row["f/s"] = delta.flushes / seconds
         row["f_await"] = _each(delta.flush_ms or 0, delta.flushes)
-    row["await"] = _each(waited, requests)
+    row["await"] = _each(read_ms + write_ms + discard_ms, requests)
     row["areq-sz"] = _each(sectors / 2, requests)
-    row["aqu-sz"] = delta.queue_ms / 1000 / seconds
-    row["%util"] = delta.busy_ms / 10 / seconds
+    row["aqu-sz"] = queue_ms / 1000 / seconds
+    row["%util"] = busy_ms / 10 / seconds
     return row
 
 
 def _kind(
-    letter: str, seconds: float, *, requests: int, merged: int, sectors: int, waited: int
+    letter: str, seconds: float, *, requests: int, merged: int, sectors: int, waited: float
 ) -> dict[str, float]:
     return {
         f"{letter}/s": requests / seconds,
@@ -94,6 +98,10 @@ def _kind(
     }
 
 
+def _known(milliseconds: int | None) -> float:
+    return math.nan if milliseconds is None else milliseconds
+
+
 def _each(amount: float, number: int) -> float:
-    """Return `amount` / `number`, or 0 if `number` is 0, as iostat does."""
-    return amount / number if number else 0.0
+    """Return `amount` / `number`; 0 if `number` is 0, as iostat does; nan if `amount` is nan."""
+    return amount / number if number else 0.0 * amount

@@ -1,7 +1,8 @@
 """One block device's line of /proc/diskstats, and the growth of its counters.
 
 An NVMe disk with several paths (multipath) has a line for each path, such as nvme0c1n1, and one for
-all of them, nvme0n1. Before Linux 6.4 the kernel counts nothing in the line for all of them.
+all of them, nvme0n1. Before Linux 6.4 the kernel counts nothing in the line for all of them. Before
+Linux 5.9 it counts requests and sectors of an md device (software RAID), but no times.
 """
 
 import re
@@ -15,26 +16,28 @@ SECTOR = 512
 
 _WRAP = 1 << 32
 _GAUGES = frozenset({"in_flight"})
+_TIMES = frozenset({"read_ms", "write_ms", "busy_ms", "queue_ms", "discard_ms"})
 _NVME = re.compile(r"(nvme\d+)(n\d+)")
 
 
 class DiskCounters(NamedTuple):
     """One device's totals since boot; times are in ms, and a sector has 512 bytes.
 
-    A field is None if this kernel does not count it. `in_flight` is the present number of requests.
+    A field is None if this kernel does not count it, which for the times in every line is known
+    from their growth alone. `in_flight` is the present number of requests.
     """
 
     reads: int
     reads_merged: int
     sectors_read: int
-    read_ms: int
+    read_ms: int | None
     writes: int
     writes_merged: int
     sectors_written: int
-    write_ms: int
+    write_ms: int | None
     in_flight: int
-    busy_ms: int
-    queue_ms: int
+    busy_ms: int | None
+    queue_ms: int | None
     discards: int | None = None
     discards_merged: int | None = None
     sectors_discarded: int | None = None
@@ -89,10 +92,12 @@ def moved(before: DiskCounters, after: DiskCounters) -> DiskCounters | None:
     Times wrap at 32 bits on every kernel, the other counters only on 32-bit kernels. `in_flight` is
     not a counter, so its value is that of `after`. A counter that decreased has wrapped only if it
     was at least half of 2**32 before. If not, it was reset: the name now belongs to another device.
+    Times are None if the device had requests since boot, but all its times are 0.
     """
     differences: list[int | None] = []
+    uncounted = frozenset[str]() if _has_times(after) else _TIMES
     for name, old, new in zip(DiskCounters._fields, before, after, strict=True):
-        if old is None or new is None:
+        if old is None or new is None or name in uncounted:
             differences.append(None)
             continue
         difference = new if name in _GAUGES else new - old
@@ -102,3 +107,9 @@ def moved(before: DiskCounters, after: DiskCounters) -> DiskCounters | None:
             return None
         differences.append(difference)
     return DiskCounters(*differences)  # type: ignore[arg-type]
+
+
+def _has_times(totals: DiskCounters) -> bool:
+    """Return whether the kernel counts a device's times; True if it had no request since boot."""
+    requests = totals.reads + totals.writes + (totals.discards or 0)
+    return not requests or any(getattr(totals, name) for name in _TIMES)

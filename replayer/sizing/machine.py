@@ -64,7 +64,7 @@ def totals(host: Host, device: str | None) -> Totals:
 def rates(before: Totals, after: Totals) -> dict[str, float]:
     """Return column of a profile -> its rate or value for the time between two readings.
 
-    A column is NaN or left out if its counter fell or is missing.
+    A column is NaN or left out if its counter fell, is missing, or is not counted.
     """
     seconds = after.clock - before.clock
     return {
@@ -118,10 +118,14 @@ def _disk(
         "write_iops": delta.writes / seconds,
         "read_mbps": delta.sectors_read * diskstats.SECTOR / 1e6 / seconds,
         "write_mbps": delta.sectors_written * diskstats.SECTOR / 1e6 / seconds,
-        "read_await_ms": delta.read_ms / delta.reads if delta.reads else math.nan,
-        "write_await_ms": delta.write_ms / delta.writes if delta.writes else math.nan,
-        "queue_depth": delta.queue_ms / 1000 / seconds,
+        "read_await_ms": _per(delta.read_ms, delta.reads),
+        "write_await_ms": _per(delta.write_ms, delta.writes),
+        "queue_depth": _per(delta.queue_ms, 1000 * seconds),
     }
+
+
+def _per(milliseconds: int | None, number: float) -> float:
+    return milliseconds / number if milliseconds is not None and number else math.nan
 
 
 def _net(before: tuple[int, int], after: tuple[int, int], seconds: float) -> dict[str, float]:

@@ -168,6 +168,23 @@ def test_the_paths_of_a_disk_are_added_up_if_it_counts_nothing_itself() -> None:
     assert counters(paths, "nvme0n1") is None
 
 
+def test_times_that_are_not_counted_are_not_zero() -> None:
+    """Before Linux 5.9 md counts requests and sectors only; a disk that was never used counts."""
+    lines = {
+        "first": b"9 0 md0 0 0 0 0 0 0 0 0 0 0 0\n8 0 sda 0 0 0 0 0 0 0 0 0 0 0\n",
+        "used": b"9 0 md0 100 0 1600 0 50 0 800 0 0 0 0\n8 0 sda 9 0 72 1 0 0 0 0 0 1 1\n",
+        "later": b"9 0 md0 900 0 9600 0 60 0 880 0 0 0 0\n8 0 sda 9 0 72 1 0 0 0 0 0 1 1\n",
+    }
+    samples = [Sample(n * SECOND, (text,)) for n, text in enumerate(lines.values())]
+    raid, disk = (diskstats.parse(samples, name) for name in ("md0", "sda"))
+    times = {"r_await", "w_await", "await", "aqu-sz", "%util"}
+
+    assert (raid["r/s"], raid["wkB/s"]) == ([100, 800], [400, 40])
+    assert {name for name, row in raid.items() if all(map(math.isnan, row))} == times
+    assert not any(math.isnan(value) for row in disk.values() for value in row)
+    assert (disk["r_await"], disk["%util"]) == ([1 / 9, 0], [0.1, 0])
+
+
 def test_diskstats_without_a_device_has_no_columns() -> None:
     """Data on tmpfs or NFS has no block device, and another disk's numbers are not shown for it."""
     samples = recorded(diskstats, "proc-5.4")

@@ -8,8 +8,10 @@ import pytest
 
 from replayer.engines import engine as engines
 from replayer.errors import Impossible
+from replayer.machine import processors
+from replayer.machine.diskstats import DiskCounters
 from replayer.results.profile import Gap, ProfileSource
-from replayer.sizing import source
+from replayer.sizing import machine, source
 from replayer.sizing.counters import Own, SourceReading, UnsavedRows, gap, moved
 from replayer.sizing.working_set import Relation, Relations, estimated, tables
 
@@ -212,3 +214,24 @@ def test_lateness_does_not_add_up() -> None:
     assert source._next(10.0, 1.0, 10.1) == 11.0
     assert source._next(10.0, 1.0, 13.4) == 14.0
     assert source._next(10.0, 1.0, 9.99) == 11.0
+
+
+def test_times_that_a_software_raid_does_not_count_are_not_in_the_profile() -> None:
+    """Before Linux 5.9 they are 0 since boot; its requests are counted, and so is a disk's time."""
+
+    def rates(first: DiskCounters, last: DiskCounters) -> tuple[float, ...]:
+        ticks, memory = dict.fromkeys(processors.STATES, 0), dict[str, int]()
+        before, after = (
+            machine.Totals(clock, ticks, 2, memory, device, (0, 0))
+            for clock, device in ((0.0, first), (1.0, last))
+        )
+        row = machine.rates(before, after)
+        return tuple(row[name] for name in ("read_iops", "read_await_ms", "queue_depth"))
+
+    raid = DiskCounters(*(1_000_000, 0, 16_000_000, 0), *(500_000, 0, 8_000_000, 0), *(0, 0, 0))
+    disk = raid._replace(read_ms=9, queue_ms=9)
+    later = {"reads": 1_100_000, "sectors_read": 16_800_000}
+    unknown = pytest.approx((100_000, math.nan, math.nan), nan_ok=True)
+
+    assert rates(raid, raid._replace(**later)) == unknown
+    assert rates(disk, disk._replace(**later, read_ms=209, queue_ms=509)) == (100_000, 0.002, 0.5)
