@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from replayer.engines.connection import Database
@@ -11,7 +11,7 @@ from replayer.engines.verbs import VerbName
 from replayer.errors import Interrupted, ReplayerError
 from replayer.load.server_clock import ClockReading, step_between
 from replayer.machine import cgroups, processors
-from replayer.machine.cgroups import CgroupUsage
+from replayer.machine.cgroups import CgroupUsage, LimitUse
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Foreign
 from replayer.run.context import Context
@@ -27,17 +27,12 @@ _BUSY = ("usr", "nice", "sys", "irq", "soft", "guest", "gnice")
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Use of those resources that the server's cgroups can limit; None if not known.
-
-    All fields except the first are amounts of the data's device per second.
-    """
+    """Use of those resources that the server's cgroups limit."""
 
     stopped: float | None = None
-    """The share of periods in which the CPU quota was used up."""
-    reads: float | None = None
-    writes: float | None = None
-    read_bytes: float | None = None
-    write_bytes: float | None = None
+    """The share of periods in which the CPU quota was used up; None if not known."""
+    disk: Mapping[str, LimitUse | None] = field(default_factory=dict)
+    """Name of a limit of the data's device, such as `read_iops` -> its use, as far as known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,4 +284,4 @@ def _granted(
     if first is None or last is None:  # the server is on another host
         return Granted()
     share = cgroups.throttled_share(first.throttled, last.throttled)
-    return Granted(share, **cgroups.used_per_second(first, last, seconds))
+    return Granted(share, cgroups.limit_uses(first, last, seconds))

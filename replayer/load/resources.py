@@ -155,14 +155,18 @@ def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, DeviceLim
     source = "limit of the server's cgroup"
     if limits.cores:
         yield QUOTA, DeviceLimit(limits.cores, source, stopped=granted.stopped)
-    for name, most, used in (
-        (READS, limits.read_iops, granted.reads),
-        (WRITES, limits.write_iops, granted.writes),
-        (READ_BYTES, limits.read_bytes, granted.read_bytes),
-        (WRITE_BYTES, limits.write_bytes, granted.write_bytes),
+    for name, limit, lowest in (
+        (READS, "read_iops", limits.read_iops),
+        (WRITES, "write_iops", limits.write_iops),
+        (READ_BYTES, "read_bytes", limits.read_bytes),
+        (WRITE_BYTES, "write_bytes", limits.write_bytes),
     ):
-        if most:
-            yield name, DeviceLimit(most, source, used)
+        use = granted.disk.get(limit)
+        if lowest and use:
+            # Of nested groups, the one that used the largest share need not have the lowest limit.
+            yield name, DeviceLimit(use.most, source, use.used)
+        elif lowest:
+            yield name, DeviceLimit(lowest, source)
 
 
 def _probed(

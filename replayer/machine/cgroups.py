@@ -6,47 +6,41 @@ version 1 are of a group's own processes alone: the kernel does not apply them t
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
 from replayer.machine.host import Host
 
-_IO = {
-    "read_iops": ("blkio.throttle.read_iops_device", "riops"),
-    "write_iops": ("blkio.throttle.write_iops_device", "wiops"),
-    "read_bytes": ("blkio.throttle.read_bps_device", "rbps"),
-    "write_bytes": ("blkio.throttle.write_bps_device", "wbps"),
-}
-"""Name of a limit -> its file in version 1, and its key in the file io.max of version 2."""
 
+class _Place(NamedTuple):
+    """The places of a limit of a disk, and of the counter of its use, in a cgroup's files."""
 
-_USED = {
-    "read_iops": "reads",
-    "write_iops": "writes",
-    "read_bytes": "read_bytes",
-    "write_bytes": "write_bytes",
-}
-"""Name of a limit -> the field of CgroupUsage with the amount used of the limited resource."""
-
-
-class _Served(NamedTuple):
-    """The place of a counter of a cgroup's disk use, such as bytes read, in the cgroup's files."""
-
-    file: str
+    limit_file: str
+    """The file of the limit in version 1."""
+    limit_key: str
+    """The key of the limit in the file io.max of version 2."""
+    used_file: str
+    """The file of the counter in version 1."""
     word: str
-    """The word before the counter in `file`, which is the file of version 1."""
-    key: str
+    """The word before the counter in `used_file`."""
+    used_key: str
     """The key of the counter in the file io.stat of version 2."""
 
 
-_SERVED = (
-    _Served("blkio.throttle.io_serviced", "Read", "rios"),
-    _Served("blkio.throttle.io_serviced", "Write", "wios"),
-    _Served("blkio.throttle.io_service_bytes", "Read", "rbytes"),
-    _Served("blkio.throttle.io_service_bytes", "Write", "wbytes"),
-)
+def _place(first: str, limit_key: str, counter: str, word: str, used_key: str) -> _Place:
+    folder = "blkio.throttle."
+    return _Place(f"{folder}{first}_device", limit_key, f"{folder}{counter}", word, used_key)
+
+
+_PLACES = {
+    "read_iops": _place("read_iops", "riops", "io_serviced", "Read", "rios"),
+    "write_iops": _place("write_iops", "wiops", "io_serviced", "Write", "wios"),
+    "read_bytes": _place("read_bps", "rbps", "io_service_bytes", "Read", "rbytes"),
+    "write_bytes": _place("write_bps", "wbps", "io_service_bytes", "Write", "wbytes"),
+}
+"""Name of a disk's limit, a field of CgroupLimits -> its places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,46 +72,51 @@ class Throttled(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CgroupUsage:
-    """The use of limited resources by a process's cgroups so far; None without a limit."""
+class LimitedGroup:
+    """A cgroup that limits a disk; the keys are the disk's fields of CgroupLimits."""
 
-    limits: CgroupLimits
-    throttled: Throttled | None
-    reads: int | None
-    """Read requests on the disk; the next three fields are of this disk, too."""
-    writes: int | None
-    read_bytes: int | None
-    write_bytes: int | None
+    limits: Mapping[str, float]
+    """Name of each limit that the group sets -> the most per second."""
+    used: Mapping[str, int]
+    """Name of each of these limits -> the amount used so far; left out if it is not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupUsage:
+    """The use of limited resources by a process's cgroups so far."""
+
+    throttled: Throttled | None = None
+    """None if no CPU quota is set, or if the kernel does not count its use."""
+    groups: Mapping[str, LimitedGroup] = field(default_factory=dict)
+    """Folder of each cgroup that limits the disk -> its limits of this disk, and their use."""
+
+
+_FREE = LimitedGroup({}, {})
+"""A cgroup without a limit of the disk."""
+
+
+class LimitUse(NamedTuple):
+    """A limit of a disk, and the part of it that was used; both are per second."""
+
+    used: float
+    most: float
 
 
 def account(host: Host, process: int, device: str | None) -> CgroupUsage:
     """Return how much of its limited resources a process's cgroups have used so far.
 
-    The counts of the disk are those of the process's own group if its disk use is limited, else of
-    the nearest limited group above it. They are None if no group limits the disk. `device` is named
-    as in /proc/diskstats.
+    `device` is the disk, named as in /proc/diskstats.
     """
-    number = _number(host, device)
-    known = limits(host, process, device), throttled(host, process)
-    for folder in _io_folders(host, process) if number else ():
-        if any(_limit(host, folder, number, *where) for where in _IO.values()):
-            return CgroupUsage(*known, *(_served(host, folder, number, one) for one in _SERVED))
-    return CgroupUsage(*known, None, None, None, None)
+    return CgroupUsage(throttled(host, process), _limited_groups(host, process, device))
 
 
 def limits(host: Host, process: int, device: str | None) -> CgroupLimits:
     """Return the limits that a process's cgroups set; `device` is named as in /proc/diskstats."""
     cores = min((cores for cores, _ in host.cpu_quotas(process)), default=None)
-    number = _number(host, device)
-    if not number:
-        return CgroupLimits(cores=cores)
-    folders = _io_folders(host, process)
+    groups = _limited_groups(host, process, device).values()
     io = {
-        name: min(
-            (most for f in folders if (most := _limit(host, f, number, *where)) is not None),
-            default=None,
-        )
-        for name, where in _IO.items()
+        name: min((one.limits[name] for one in groups if name in one.limits), default=None)
+        for name in _PLACES
     }
     return CgroupLimits(cores=cores, **io)
 
@@ -156,39 +155,42 @@ def throttled_share(before: Throttled | None, after: Throttled | None) -> float 
     return min(1.0, max(0.0, share))
 
 
-def used_per_second(before: CgroupUsage, after: CgroupUsage, seconds: float) -> dict[str, float]:
-    """Return the use of the disk per second between two readings that are `seconds` apart.
+def limit_uses(
+    before: CgroupUsage, after: CgroupUsage, seconds: float
+) -> dict[str, LimitUse | None]:
+    """Return name of a disk limit -> its use between two readings that are `seconds` apart.
 
-    The keys are the fields `reads`, `writes`, `read_bytes` and `write_bytes` of CgroupUsage. A
-    field is left out if it is not known, or if it is lower than before.
+    The names are the fields of CgroupLimits, such as `read_iops`. The processes of all groups below
+    use a group's limit. So of several groups it is the one that used the largest share of its
+    limit. The use is None if one of the limits was changed meanwhile. A limit that is not set, or
+    whose use is not known, is left out.
     """
-    rates = {}
-    for name in _USED.values():
-        first, last = getattr(before, name), getattr(after, name)
-        # The counters start anew if the process was moved to another cgroup.
-        if first is not None and last is not None and last >= first:
-            rates[name] = (last - first) / seconds
-    return rates
+    uses: dict[str, LimitUse | None] = {}
+    for folder in before.groups.keys() | after.groups.keys():
+        first, last = (one.groups.get(folder, _FREE) for one in (before, after))
+        for name in first.limits.keys() | last.limits.keys():
+            if first.limits.get(name) != last.limits.get(name):
+                uses[name] = None
+                continue
+            begin, end = first.used.get(name), last.used.get(name)
+            # The counters start anew if the group was removed and made again.
+            if begin is not None and end is not None and end >= begin:
+                now = LimitUse((end - begin) / seconds, last.limits[name])
+                uses[name] = _larger(uses.get(name, now), now)
+    return uses
 
 
 def disk_limit_shares(
     before: CgroupUsage, after: CgroupUsage, seconds: float
 ) -> dict[str, float | None]:
-    """Return name of a disk limit -> the used share of it (1 is all) between two readings.
+    """Return name of a disk limit -> the used share of it (1 is all), as `limit_uses` has it."""
+    uses = limit_uses(before, after, seconds)
+    return {name: use.used / use.most if use else None for name, use in uses.items()}
 
-    The readings are `seconds` apart. The names are the fields of CgroupLimits, such as `read_iops`.
-    A share is None if the limit was changed meanwhile. A limit that is not set, or whose use is not
-    known, is left out.
-    """
-    rates = used_per_second(before, after, seconds)
-    shares: dict[str, float | None] = {}
-    for limit, used in _USED.items():
-        most = getattr(after.limits, limit)
-        if most != getattr(before.limits, limit):
-            shares[limit] = None
-        elif most and used in rates:
-            shares[limit] = rates[used] / most
-    return shares
+
+def _larger(one: LimitUse | None, other: LimitUse) -> LimitUse | None:
+    """Return the use of the larger share of its limit; None if the first one is not known."""
+    return one and max(one, other, key=lambda use: use.used / use.most)
 
 
 def _throttled(host: Host, folder: str) -> Throttled | None:
@@ -217,29 +219,42 @@ def _io_folders(host: Host, process: int) -> list[str]:
     return list(dict.fromkeys([*own, *host.cgroups("io", process)]))
 
 
-def _limit(host: Host, folder: str, number: str, file: str, key: str) -> float | None:
+def _limited_groups(host: Host, process: int, device: str | None) -> dict[str, LimitedGroup]:
+    """Return folder -> limits and use of a disk, of each of a process's cgroups that limits it."""
+    number = _number(host, device)
+    groups = {}
+    for folder in _io_folders(host, process) if number else ():
+        limited = {
+            name: most for name, at in _PLACES.items() if (most := _limit(host, folder, number, at))
+        }
+        counts = {name: _used(host, folder, number, _PLACES[name]) for name in limited}
+        known = {name: count for name, count in counts.items() if count is not None}
+        if limited:
+            groups[folder] = LimitedGroup(limited, known)
+    return groups
+
+
+def _limit(host: Host, folder: str, number: str, place: _Place) -> float | None:
     """Return one limit of a disk in the cgroup `folder`; None if it sets none.
 
-    `number` is the disk's `major:minor`. `file` is the limit's file in version 1, and `key` is its
-    key in the file io.max of version 2.
+    `number` is the disk's `major:minor`.
     """
     first = rf"^{re.escape(number)} (\d+)$"
-    second = rf"^{re.escape(number)} .*\b{key}=(\d+)"
-    match = re.search(first, host.read(f"{folder}/{file}"), re.MULTILINE) or re.search(
+    second = rf"^{re.escape(number)} .*\b{place.limit_key}=(\d+)"
+    match = re.search(first, host.read(f"{folder}/{place.limit_file}"), re.MULTILINE) or re.search(
         second, host.read(f"{folder}/io.max"), re.MULTILINE
     )
     return float(match[1]) if match else None
 
 
-def _served(host: Host, folder: str, number: str, where: _Served) -> int | None:
+def _used(host: Host, folder: str, number: str, place: _Place) -> int | None:
     """Return one counter of a cgroup's use of a disk so far; None if the kernel does not count it.
 
-    `folder` is that of the cgroup, `number` the disk's `major:minor`, and `where` the place of the
-    counter in the cgroup's files.
+    `folder` is that of the cgroup, and `number` the disk's `major:minor`.
     """
-    first = rf"^{re.escape(number)} {where.word} (\d+)$"
-    second = rf"^{re.escape(number)} .*\b{where.key}=(\d+)"
-    for file, line in ((where.file, first), ("io.stat", second)):
+    first = rf"^{re.escape(number)} {place.word} (\d+)$"
+    second = rf"^{re.escape(number)} .*\b{place.used_key}=(\d+)"
+    for file, line in ((place.used_file, first), ("io.stat", second)):
         if host.exists(f"{folder}/{file}"):
             # Before the group's first read or write, the disk has no line, or one without counters.
             match = re.search(line, host.read(f"{folder}/{file}"), re.MULTILINE)

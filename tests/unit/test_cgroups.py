@@ -1,6 +1,6 @@
 """Limits of a process by its cgroups, on recorded trees of both versions."""
 
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -51,6 +51,15 @@ V2 = {
 }
 
 
+def usage(groups: Mapping[str, tuple[float, int]]) -> cgroups.CgroupUsage:
+    """Return a reading of groups that limit reads: folder -> (most per second, reads so far)."""
+    read = {
+        folder: cgroups.LimitedGroup({"read_iops": most}, {"read_iops": reads})
+        for folder, (most, reads) in groups.items()
+    }
+    return cgroups.CgroupUsage(groups=read)
+
+
 @pytest.fixture(params=[V1, V2], ids=["version 1", "version 2"])
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
     """Return a machine with a limited process 77 and a free one 78."""
@@ -78,11 +87,12 @@ def test_a_disk_limit_of_a_group_above_is_in_force_in_version_2_only(host: Host)
     """In version 1 a group's limits of a disk are of its own processes alone, as its counts are."""
     above = host.cgroup_version() == "2"
     limits = cgroups.CgroupLimits(cores=0.5, read_iops=500 if above else None)
-    served = (7, 8, 70, 80) if above else (None,) * 4
+    group = cgroups.LimitedGroup({"read_iops": 500}, {"read_iops": 7})
 
     assert cgroups.limits(host, 79, "vda") == limits
-    throttled = cgroups.Throttled(40, 30, 1.5)
-    assert cgroups.account(host, 79, "vda") == cgroups.CgroupUsage(limits, throttled, *served)
+    counted = cgroups.account(host, 79, "vda")
+    assert counted.throttled == cgroups.Throttled(40, 30, 1.5)
+    assert counted.groups == ({"/sys/fs/cgroup/db": group} if above else {})
 
 
 def test_throttling_is_counted(host: Host) -> None:
@@ -101,16 +111,15 @@ def test_throttling_is_counted_for_the_groups_of_all_processes(host: Host) -> No
 
 
 def test_what_a_limited_group_had_is_counted(host: Host) -> None:
-    """Reads, writes and their bytes of the limited disk; nothing is counted without a limit."""
+    """Of the limited disk, and of what is limited there; nothing is counted without a limit."""
     throttled = cgroups.Throttled(40, 30, 1.5)
-    limits, cores, free = (
-        cgroups.limits(host, *of) for of in ((77, "vda"), (77, None), (78, None))
-    )
-    none = (None, None, None, None)
+    counted = cgroups.account(host, 77, "vda")
+    (group,) = counted.groups.values()
 
-    assert cgroups.account(host, 77, "vda") == cgroups.CgroupUsage(limits, throttled, 7, 8, 70, 80)
-    assert cgroups.account(host, 77, None) == cgroups.CgroupUsage(cores, throttled, *none)
-    assert cgroups.account(host, 78, "vda") == cgroups.CgroupUsage(free, None, *none)
+    assert counted.throttled == throttled
+    assert group == cgroups.LimitedGroup({"read_iops": 500}, {"read_iops": 7})
+    assert cgroups.account(host, 77, None) == cgroups.CgroupUsage(throttled)
+    assert cgroups.account(host, 78, "vda") == cgroups.CgroupUsage()
 
 
 @pytest.mark.parametrize("none_yet", ["", "254:0 \n254:16 rbytes=1 wbytes=1 rios=1 wios=1\n"])
@@ -132,12 +141,10 @@ def test_a_disk_that_a_group_has_not_used_yet_has_counts_of_zero(host: Host, non
     assert cgroups.disk_limit_shares(unknown, unknown, 1.0) == {}
 
 
-def test_the_share_of_a_limit_is_that_of_its_own_count(host: Host) -> None:
+def test_the_share_of_a_limit_is_that_of_its_own_count() -> None:
     """500 reads a second are allowed; it is unknown if the limit is not the same at both ends."""
-    before = cgroups.account(host, 77, "vda")
-    after = replace(before, reads=1507, writes=99, read_bytes=1 << 30)
-    moved = replace(after, limits=replace(after.limits, read_iops=400.0))
-    free = replace(before, limits=cgroups.CgroupLimits())
+    after, moved = (usage({"/db": (most, 1507)}) for most in (500.0, 400.0))
+    before, free = usage({"/db": (500.0, 7)}), usage({})
 
     assert cgroups.disk_limit_shares(before, after, 4.0) == {"read_iops": 0.75}
     assert cgroups.disk_limit_shares(before, moved, 4.0) == {"read_iops": None}
@@ -145,3 +152,46 @@ def test_the_share_of_a_limit_is_that_of_its_own_count(host: Host) -> None:
     assert cgroups.disk_limit_shares(free, free, 4.0) == {}
     # The counters of another group, which began later.
     assert cgroups.disk_limit_shares(after, before, 4.0) == {}
+
+
+def test_of_nested_groups_the_one_counts_that_used_the_most_of_its_own_limit() -> None:
+    """It need not be the lowest limit. If one of them was changed, the share is not known."""
+    before = usage({"/slice/own": (2000, 0), "/slice": (1000, 0)})
+    siblings = usage({"/slice/own": (2000, 4000), "/slice": (1000, 10_000)})
+    ours = usage({"/slice/own": (2000, 19_000), "/slice": (3000, 19_000)})
+    wide = usage({"/slice/own": (2000, 0), "/slice": (3000, 0)})
+
+    assert cgroups.limit_uses(before, siblings, 10.0) == {"read_iops": (1000, 1000)}
+    assert cgroups.limit_uses(wide, ours, 10.0) == {"read_iops": (1900, 2000)}
+    assert cgroups.disk_limit_shares(before, ours, 10.0) == {"read_iops": None}
+
+
+def test_each_limit_has_its_own_count(host: Host) -> None:
+    """Requests and bytes, reads and writes: none has the count of another."""
+    for file in host.root.rglob("db/io.max"):
+        file.write_text("254:0 rbps=1 wbps=2 riops=3 wiops=4\n")
+    for folder in host.root.rglob("db/inner"):
+        for most, name in enumerate(("read_bps", "write_bps", "read_iops", "write_iops"), 1):
+            (folder / f"blkio.throttle.{name}_device").write_text(f"254:0 {most}\n")
+
+    (group,) = cgroups.account(host, 77, "vda").groups.values()
+    names = ("read_bytes", "write_bytes", "read_iops", "write_iops")
+    assert group.limits == dict(zip(names, (1, 2, 3, 4), strict=True))
+    assert group.used == dict(zip(names, (70, 80, 7, 8), strict=True))
+
+
+def test_the_limit_of_a_slice_is_used_by_all_groups_below_it(tmp_path: Path) -> None:
+    """The own group did 400 of the 1,000 reads a second that are allowed, a sibling the rest."""
+    files = {**V2, "proc/77/cgroup": "0::/slice/own\n"}
+
+    def counted(own: int, whole: int) -> cgroups.CgroupUsage:
+        for folder, most, reads in (("slice/own", 2000, own), ("slice", 1000, whole)):
+            files[f"sys/fs/cgroup/{folder}/io.max"] = f"254:0 riops={most}\n"
+            files[f"sys/fs/cgroup/{folder}/io.stat"] = f"254:0 rbytes=1 rios={reads}\n"
+        for path, text in files.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+        return cgroups.account(Host(tmp_path), 77, "vda")
+
+    shares = cgroups.disk_limit_shares(counted(50, 50), counted(4050, 10_050), 10.0)
+    assert shares == {"read_iops": 1.0}

@@ -10,6 +10,7 @@ import pytest
 from replayer.analysis.capacity.saturation import WaitReason
 from replayer.load import resources, server_clock
 from replayer.load.machine_usage import Counted, Granted, MachineUse, activity
+from replayer.machine.cgroups import LimitUse
 from replayer.machine.host import Host
 from replayer.model import Status, StepResult
 from replayer.run.context import Context
@@ -100,7 +101,8 @@ def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path: Path) 
         result_of([probe("read", 16, 99000)], facts={"storage.device": "vdb"}),
         result_of([probe("read", 16, 99000)], status=Status.FAILED),
     ]
-    free = resources.ceilings(context(Host(tmp_path), done), {}, Granted(reads=480.0))
+    granted = Granted(disk={"read_iops": LimitUse(480.0, 500.0)})
+    free = resources.ceilings(context(Host(tmp_path), done), {}, granted)
     given = resources.ceilings(context(Host(tmp_path), done), {resources.READS: 100.0}, Granted())
     (tmp_path / "proc/77").mkdir(parents=True)
     (tmp_path / "proc/self").mkdir()
@@ -111,7 +113,8 @@ def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path: Path) 
     (tmp_path / "cg/db/cpu.max").write_text("50000 100000\n")
     (tmp_path / "sys/class/block/vda").mkdir(parents=True)
     (tmp_path / "sys/class/block/vda/dev").write_text("254:0\n")
-    limited = resources.ceilings(context(Host(tmp_path), done), {}, Granted(reads=480.0))
+    limited = resources.ceilings(context(Host(tmp_path), done), {}, granted)
+    unknown = resources.ceilings(context(Host(tmp_path), done), {}, Granted())
 
     assert {name: one.most for name, one in free.items()} == {
         resources.READS: 59000,
@@ -121,6 +124,7 @@ def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path: Path) 
     assert given[resources.READS].most == 100
     assert limited[resources.READS].most == 500
     assert limited[resources.READS].used == 480
+    assert (unknown[resources.READS].most, unknown[resources.READS].used) == (500, None)
     assert free[resources.READS].used is None
     assert "cgroup" in limited[resources.READS].source
     assert limited[resources.QUOTA].most == 0.5
