@@ -257,7 +257,24 @@ def _memory(host: Host) -> dict[str, Fact]:
         "memory.transparent_huge_pages_defrag": _chosen(host.read(f"{huge}/defrag")),
         "memory.huge_pages": host.memory("HugePages_Total") if host.memory_bytes() else None,
         "memory.huge_page_bytes": host.memory("Hugepagesize") or None,
+        "memory.huge_pages_bytes": _huge_bytes(host),
     }
+
+
+def _huge_bytes(host: Host) -> int | None:
+    """Return the bytes that are reserved as huge pages, if there are pages of several sizes.
+
+    None if all of them have the default size, which `memory.huge_pages` counts.
+    """
+    folder = "sys/kernel/mm/hugepages"
+    sizes = re.findall(r"^hugepages-(\d+)kB$", "\n".join(host.entries(folder)), re.MULTILINE)
+    # The line Hugetlb is in Linux 4.19 and later.
+    reserved = host.memory("Hugetlb") or sum(
+        (host.number(f"{folder}/hugepages-{size}kB/nr_hugepages") or 0) * int(size) * 1024
+        for size in sizes
+    )
+    usual = host.memory("HugePages_Total") * host.memory("Hugepagesize")
+    return reserved if reserved > usual else None
 
 
 def _surroundings(host: Host) -> dict[str, Fact]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from replayer import factors
+from replayer.analysis.advice.warnings import about
 from replayer.conditions import kernel_settings
 from replayer.machine.host import Host
 from replayer.machine.machine_facts import read_facts
@@ -292,6 +293,35 @@ def test_processors_that_may_not_be_used_are_told(
     )
 
     assert read_facts(Host(tmp_path)).get("cpu.allowed") == allowed
+
+
+@pytest.mark.parametrize("kernel", ["", "Hugetlb: 209715200 kB\n"], ids=["3.10", "4.19"])
+def test_huge_pages_of_all_sizes_are_counted(tmp_path: Path, kernel: str) -> None:
+    """200 pages of 1 GiB are not of the default size, which alone has lines of its number."""
+    meminfo = "MemTotal: 400000000 kB\nHugePages_Total: 0\nHugepagesize: 2048 kB\n"
+    files = {"proc/meminfo": meminfo + kernel}
+    for size, number in ((2048, 0), (1 << 20, 200)):
+        files[f"sys/kernel/mm/hugepages/hugepages-{size}kB/nr_hugepages"] = f"{number}\n"
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    facts = read_facts(Host(tmp_path))
+    (warning,) = (one for one in about(facts) if "huge pages" in one.found)
+
+    assert (facts["memory.huge_pages"], facts["memory.huge_pages_bytes"]) == (0, 200 << 30)
+    assert warning.found.startswith("200 GiB of memory are reserved")
+
+
+@pytest.mark.parametrize("kernel", ["", "Hugetlb: 131072 kB\n"], ids=["3.10", "4.19"])
+def test_huge_pages_of_the_default_size_are_counted_once(tmp_path: Path, kernel: str) -> None:
+    """Their number and their size are facts already."""
+    (tmp_path / "proc").mkdir()
+    meminfo = "MemTotal: 4000000 kB\nHugePages_Total: 64\nHugepagesize: 2048 kB\n"
+    (tmp_path / "proc/meminfo").write_text(meminfo + kernel)
+    facts = read_facts(Host(tmp_path))
+
+    assert facts["memory.huge_pages"] == 64
+    assert "memory.huge_pages_bytes" not in facts
 
 
 def test_facts_of_an_old_kernel_on_bare_metal() -> None:

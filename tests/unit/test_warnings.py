@@ -300,6 +300,12 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
             {},
         ),
         ("huge_pages_reserved", "2.00 GiB", [], {"memory.huge_pages": 1024}),
+        (
+            "huge_pages_reserved",
+            "cannot use: write 0 into /sys/kernel/mm/hugepages/*/nr_hugepages, which gives",
+            [],
+            {"memory.huge_pages": 0, "memory.huge_pages_bytes": 8 << 30},
+        ),
         ("transparent_huge_pages", "madvise", [], {"memory.transparent_huge_pages": "always"}),
         ("slow_clock", "hpet", [], {"kernel.clocksource": "hpet"}),
         (

@@ -63,13 +63,17 @@ def other_load(facts: Facts) -> Advice | None:
 def huge_pages_reserved(facts: Facts) -> Advice | None:
     """Warn of huge pages that are 5 % of the memory or more: the page cache cannot use them."""
     pages = number_of(facts.get("memory.huge_pages"))
-    size = pages * (number_of(facts.get("memory.huge_page_bytes")) or 2 << 20)
-    if not pages or size < 0.05 * number_of(facts.get("memory.bytes")):
+    usual = pages * (number_of(facts.get("memory.huge_page_bytes")) or 2 << 20)
+    size = number_of(facts.get("memory.huge_pages_bytes")) or usual
+    if not size or size < 0.05 * number_of(facts.get("memory.bytes")):
         return None
+    back = "write 0 into /sys/kernel/mm/hugepages/*/nr_hugepages, which"
+    if size == usual:
+        back = "`sysctl vm.nr_hugepages=0`"
     return Advice(
         found=f"{show_size(size)} of memory are reserved as huge pages, which the page cache "
         f"cannot use",
-        todo="`sysctl vm.nr_hugepages=0` gives them back, if nothing needs them",
+        todo=f"{back} gives them back, if nothing needs them",
     )
 
 
