@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replayer.errors import ReplayerError
+from replayer.machine.page_cache import PAGE
 from replayer.storage.io_job import MIB, BlockOrder, IoThread, Sync, ThreadResult
 from replayer.watch.histogram import Recorder
 from replayer.watch.workers import distributable
@@ -44,7 +45,8 @@ _MOST_TURNS = 16
 _UNLIKE = 0x9E3779B97F4A7C15
 _REPORT_NS = 500_000_000
 _NEVER = 1 << 62
-_PAGE = 4096
+_STAMPED = 4096
+"""Bytes of a write buffer in which one word is changed, whatever the page size of the kernel."""
 _HUGE_PAGE = 2 * MIB
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
@@ -272,14 +274,14 @@ class _IoWorker:
         return [[buffer] for buffer in buffers]
 
     def _restamp(self, buffers: list[memoryview]) -> list[memoryview]:
-        """Change one word in every page of a write buffer, and return the buffer.
+        """Change one word in each 4 KiB of a write buffer, and return the buffer.
 
-        So the next write from this buffer differs from the last one.  A buffer smaller than a page
-        is not changed.
+        So the next write from this buffer differs from the last one.  A buffer smaller than that is
+        not changed.
         """
-        if self._job.block_size >= _PAGE:
+        if self._job.block_size >= _STAMPED:
             words = np.frombuffer(buffers[0], dtype=np.uint64, count=len(buffers[0]) // 8)
-            words[:: _PAGE // 8] += _UNLIKE
+            words[:: _STAMPED // 8] += _UNLIKE
         return buffers
 
     def _chunk(self, done: int = 0) -> tuple[Any, Iterator[_Operation], int]:
@@ -401,7 +403,7 @@ class _IoWorker:
                 break
             if job.drop:
                 # Of a page that is named only in part, nothing is dropped.
-                page, end = offset & -_PAGE, -(-(offset + size) // _PAGE) * _PAGE
+                page, end = offset & -PAGE, -(-(offset + size) // PAGE) * PAGE
                 os.posix_fadvise(fd, page, end - page, os.POSIX_FADV_DONTNEED)
             begins[done] = clock()
             if call(fd, buffers, offset) != size:

@@ -67,6 +67,39 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
         yield found
 
 
+@pytest.mark.parametrize("page", [4096, 65536])
+def test_the_whole_pages_of_a_block_are_dropped_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    """The kernel drops nothing of a page that is named in part, and on some it has 64 KiB."""
+    file = tmp_path / "blocks"
+    file.write_bytes(bytes(4 * 65536))
+    dropped = []
+
+    def advise(_fd: int, first: int, length: int, advice: int) -> None:
+        if advice == os.POSIX_FADV_DONTNEED:
+            dropped.append((first, first + length))
+
+    monkeypatch.setattr(io_worker, "PAGE", page, raising=False)
+    monkeypatch.setattr(os, "posix_fadvise", advise)
+    job = job_of(drop=True, block_size=8192, huge=False)
+    worker = io_worker._IoWorker(IoThread(job, IoTarget((str(file),), 4 * 65536, direct=False), 0))
+    worker.open()
+    try:
+        blocks = [operation for _, operation in zip(range(23), worker._ready[1], strict=False)]
+        assert worker._stroll(iter(blocks), 1 << 62) == 23
+    finally:
+        worker.close()
+
+    places = [offset for _, _, _, offset in blocks]
+    assert len(set(places)) > 1
+    assert all(first % page == 0 == last % page for first, last in dropped)
+    assert [first // page for first, _ in dropped] == [offset // page for offset in places]
+    assert [-(-last // page) for _, last in dropped] == [
+        -(-(offset + 8192) // page) for offset in places
+    ]
+
+
 def test_bins_are_those_of_an_hdr_histogram() -> None:
     """A latency lands in the very bin that HdrHistogram gives it, over its whole range."""
     histogram = HdrHistogram(1, 3_600_000_000_000, 3)
