@@ -210,15 +210,17 @@ class Host:
                 return self.block_device(layer / inside)
         if layers and "upperdir=" in mount.options:
             return self.block_device(layers[0])
-        # Inside a container the upper folder is not visible. But the container's engine keeps other
-        # files next to it, and these are mounted from the same file system.
+        # Inside a container the upper folder is not visible. But Docker and Podman keep other files
+        # next to it, and these are mounted from the same file system.
         for other in self.mounts():
-            if re.search(r"/(?:overlay-)?containers/[0-9a-f]{12,}/", other.root):
+            store = re.match(r"(.*)/(?:overlay-)?containers/[0-9a-f]{12,}/", other.root)
+            if store and _is_in_store(mount.options, store[1]):
                 return self._named(other.device)
         return None
 
     def _of_source(self, source: str) -> str | None:
-        if not source.startswith("/dev/"):
+        # The source of a bcachefs on several disks names all of them, with colons between.
+        if not source.startswith("/dev/") or ":/dev/" in source:
             return None
         name = Path(os.path.realpath(self.path(source))).name
         if self.exists(f"sys/class/block/{name}"):
@@ -295,6 +297,17 @@ def _layers(options: str) -> list[Path]:
         for part in ([text] if name.endswith("+") else re.split(r"(?<!\\):+", text))
     ]
     return [Path(re.sub(r"\\(.)", r"\1", text)) for text in (*upper, *lower) if text]
+
+
+def _is_in_store(options: str, store: str) -> bool:
+    """Return whether the upper layer of an overlayfs is in a folder of a container's engine.
+
+    `store` is the path of this folder in its file system, as far as that is mounted. The layers of
+    containerd, which Docker may use, are in a folder of another program, maybe on another disk.
+    """
+    upper = _layers(options)[:1] if "upperdir=" in options else []
+    found = re.fullmatch(r"(.*)/overlay2?/[^/]+/(?:diff|upper)", "".join(map(str, upper)))
+    return bool(found and found[1].endswith(store))
 
 
 def _mount(line: str) -> Mount | None:

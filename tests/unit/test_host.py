@@ -109,12 +109,18 @@ def tree(tmp_path: Path) -> Tree:
         ("sdc 8:32, sdc/sdc1 8:33", ("btrfs", "/dev/sdc1", "rw,subvol=/@"), (0, 31), "sdc"),
         # No disk is guessed: without proof the ledger has no device.
         ("vda 254:0", ("overlay", "overlay", "rw,upperdir=/nowhere/diff"), (0, 50), None),
+        # All disks of a bcachefs are in its source, the last of them no more than the others.
+        ("sdb 8:16, sdc 8:32", ("bcachefs", "/dev/sdb:/dev/sdc"), (0, 44), None),
+        ("sdb 8:16, sdc 8:32", ("bcachefs", "/dev/sdb"), (0, 44), "sdb"),
         # Memory, another machine and ZFS have no line in diskstats that would be theirs alone.
         ("sda 8:0", ("tmpfs", "tmpfs"), (0, 44), None),
         ("sda 8:0", ("nfs4", "server:/export"), (0, 44), None),
         ("sda 8:0", ("zfs", "tank/data"), (0, 44), None),
     ],
-    ids=["partition", "volume", "raid", "one disk", "btrfs", "overlay", "memory", "nfs", "zfs"],
+    ids=[
+        *("partition", "volume", "raid", "one disk", "btrfs", "overlay", "bcachefs"),
+        *("bcachefs on one disk", "memory", "nfs", "zfs"),
+    ],
 )
 def test_a_path_is_on_the_disk_whose_line_counts_it(
     tree: Tree, disks: str, mount: tuple[str, ...], numbers: tuple[int, int], expected: str | None
@@ -159,20 +165,39 @@ def test_overlay_is_followed_to_its_upper_folder(tree: Tree, tmp_path: Path) -> 
     assert host.device_of("/tmp") == "sdb"
 
 
-def test_overlay_in_a_container_is_found_by_the_files_beside_it(tree: Tree) -> None:
-    """In a container upperdir is out of sight; its hosts file lies on the same disk."""
+_SNAPSHOT = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/9/fs"
+
+
+@pytest.mark.parametrize(
+    ("upper", "store", "expected"),
+    [
+        ("/var/lib/docker/overlay2/x/diff", "/var/lib/docker/containers", "vda"),
+        # The engine's folder is a disk, or on one that is mounted at /var.
+        ("/var/lib/docker/overlay2/x/diff", "/containers", "vda"),
+        ("/var/lib/docker/overlay2/x/diff", "/lib/docker/containers", "vda"),
+        ("/c/storage/overlay/x/diff", "/c/storage/overlay-containers", "vda"),
+        # The layers are another program's, and may be on another disk.
+        (_SNAPSHOT, "/var/lib/docker/containers", None),
+        (_SNAPSHOT, "/containers", None),
+        ("/data/docker/overlay2/x/diff", "/var/lib/docker/containers", None),
+    ],
+)
+def test_overlay_in_a_container_is_found_by_the_files_in_its_store(
+    tree: Tree, upper: str, store: str, expected: str | None
+) -> None:
+    """In a container upperdir is out of sight; its hosts file may lie on the same disk."""
     tree.disks("vda 254:0", "vda/vda1 254:1")
-    tree.mount("/", "overlay", "overlay", "rw,upperdir=/var/lib/docker/overlay2/x/diff")
+    tree.mount("/", "overlay", "overlay", f"rw,upperdir={upper}")
     tree.mount(
         "/etc/hosts",
         "ext4",
         "/dev/vda1",
         numbers="254:1",
-        root=f"/var/lib/docker/containers/{'0123456789ab' * 5}/hosts",
+        root=f"{store}/{'0123456789ab' * 5}/hosts",
     )
     tree.numbers = (0, 50)
 
-    assert tree.host().device_of("/tmp") == "vda"
+    assert tree.host().device_of("/tmp") == expected
 
 
 def test_a_mapper_source_is_found_by_its_dm_name(tree: Tree) -> None:
