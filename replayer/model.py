@@ -128,8 +128,8 @@ class Foreign(Noun):
     """The influence of other programs, CPU quotas and I/O limits on a window; None: not counted."""
 
     cpu_share: float | None = None
-    """Share of the time of all processors, from 0 to 1: the busy time less that of the server,
-    of replayer and of the kernel's threads; in user mode alone where these are not visible."""
+    """Share of the time of the processors that the run may use, from 0 to 1: busy time less that of
+    the server, replayer and the kernel's threads; in user mode alone where these are not known."""
     programs: tuple[str, ...] = ()
     """The programs that used most of that time, with their shares."""
     read_bytes: int | None = None

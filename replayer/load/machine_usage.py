@@ -134,12 +134,11 @@ class Activity:
 class UsageMark:
     """The machine's counters and those of the server's processes, at one end of a window.
 
-    `mark_ns` is the time by the monotonic clock; `ticks` is state of the processors -> clock ticks.
+    `mark_ns` is the time by the monotonic clock; `times` is processor -> state -> clock ticks.
     """
 
     mark_ns: int
-    ticks: Mapping[str, int]
-    processors: int
+    times: Mapping[str, dict[str, int]]
     server: CpuSeconds
     accounts: interference.AccountMark
 
@@ -173,8 +172,7 @@ def moment(context: Context) -> UsageMark:
     server = context.server.cpu_seconds()
     return UsageMark(
         mark_ns=context.sampler.mark(),
-        ticks=times.get("cpu", {}),
-        processors=max(1, len(times) - 1),
+        times=times,
         server=server,
         accounts=accounts,
     )
@@ -246,8 +244,11 @@ def use(
     `opened_ns` is that start by the monotonic clock.  `client` is the CPU that the clients used.
     """
     seconds = (after.mark_ns - max(before.mark_ns, opened_ns)) / 1e9
+    # Only the processors that server and clients may use can be their limit.
+    allowed = before.accounts.allowed if before.accounts.allowed == after.accounts.allowed else None
+    first, last = (processors.together(mark.times, allowed) for mark in (before, after))
     spent = {
-        state: max(0, after.ticks.get(state, 0) - before.ticks.get(state, 0)) / _TICK / seconds
+        state: max(0, last.get(state, 0) - first.get(state, 0)) / _TICK / seconds
         for state in processors.STATES
     }
     local = context.server.data_directory() is not None
@@ -258,7 +259,7 @@ def use(
     memory = context.host.memory_bytes() - context.host.memory("MemAvailable")
     return MachineUse(
         seconds=seconds,
-        processors=after.processors,
+        processors=max(1, len(after.times) - 1) if allowed is None else len(allowed),
         busy=sum(spent[state] for state in _BUSY),
         user=spent["usr"] + spent["nice"] + spent["guest"] + spent["gnice"],
         system=spent["sys"] + spent["irq"] + spent["soft"],

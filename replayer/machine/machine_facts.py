@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replayer.machine import processors
+
 if TYPE_CHECKING:
     from replayer.machine.host import Host
 
@@ -212,13 +214,11 @@ def _allowed(host: Host, online: set[int]) -> str | None:
 
     `online` are the numbers of the processors that work.
     """
-    listed = re.search(r"^Cpus_allowed_list:\s*(\S+)", host.read("proc/self/status"), re.MULTILINE)
-    if listed is None or not online:
+    listed = processors.listed(host.read(processors.STATUS))
+    if not listed or not online:
         return None
-    ends = [part.partition("-") for part in listed[1].split(",")]
-    allowed = {one for first, _, last in ends for one in range(int(first), int(last or first) + 1)}
     # The kernel also lists processors that are offline, or that the machine could have.
-    return "all" if online <= allowed else listed[1]
+    return "all" if online <= processors.numbers(listed) else listed
 
 
 def _cpu_model(blocks: list[dict[str, str]], first: dict[str, str]) -> str | None:

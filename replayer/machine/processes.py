@@ -62,6 +62,8 @@ class Process(NamedTuple):
     """The part of `cpu` in user mode."""
     reaped_user: float
     """The part of `reaped` in user mode."""
+    processor: int | None = None
+    """The number of the processor on which its first thread ran last; None if not known."""
 
     def in_user_mode(self) -> "Process":
         """Return this process with the CPU time of user mode only."""
@@ -75,6 +77,7 @@ class _Stat(NamedTuple):
     own: CpuSeconds
     reaped: CpuSeconds
     name: str
+    processor: int
 
 
 def family(pid: int, *, ended: bool = False) -> list[int]:
@@ -205,7 +208,16 @@ def table() -> Iterator[Process]:
         stat = _stat(pid)
         if stat is not None:
             own, reaped = stat.own, stat.reaped
-            yield Process(pid, stat.name, stat.parent, sum(own), sum(reaped), own.user, reaped.user)
+            yield Process(
+                pid,
+                stat.name,
+                stat.parent,
+                sum(own),
+                sum(reaped),
+                own.user,
+                reaped.user,
+                stat.processor,
+            )
 
 
 def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:
@@ -279,7 +291,7 @@ def _stat(pid: int | str) -> _Stat | None:
     ticks = [int(value) / _TICK for value in fields[11:15]]
     name = text.partition("(")[2].rpartition(")")[0]
     own, reaped = CpuSeconds(*ticks[:2]), CpuSeconds(*ticks[2:])
-    return _Stat(fields[0], int(fields[1]), int(fields[6]), own, reaped, name)
+    return _Stat(fields[0], int(fields[1]), int(fields[6]), own, reaped, name, int(fields[36]))
 
 
 def _owner(pid: int) -> int:

@@ -423,11 +423,13 @@ class ProbeContext:
 def _idle(sampler: Sampler, begin_ns: int, end_ns: int) -> float | None:
     """Return the idle share of the processors' time between two times, from 0 to 1.
 
-    Time of waiting for I/O counts as idle. The times are in ns of the sampler's clock. Returns None
-    if the share is not known.
+    These are the processors that replayer may use. Time of waiting for I/O counts as idle. The
+    times are in ns of the sampler's clock. Returns None if the share is not known.
     """
     series = sampler.series(begin_ns, end_ns)
-    idle = [series.columns.get(f"cpu.%{state}", ()) for state in ("idle", "iowait")]
+    allowed = series.columns.get("allowed_cpu.%idle")
+    whole_machine = (series.columns.get(f"cpu.%{state}", ()) for state in ("idle", "iowait"))
+    idle = [allowed] if allowed is not None else list(whole_machine)
     shares = [None if None in pair else sum(pair) / 100 for pair in zip(*idle, strict=True)]
     ends = series.seconds
     spans = [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]

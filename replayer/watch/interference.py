@@ -24,8 +24,12 @@ from replayer.machine.host import Host
 from replayer.machine.processes import Process
 from replayer.model import Foreign
 
+ENDED = "programs that have ended"
+"""The name of programs that are known in sum only."""
 UNSEEN = "programs that have ended or cannot be seen from here"
-"""The name of programs that are known in sum only, where not all processes are visible."""
+"""Their name where not all processes are visible."""
+_MOVED = "programs that have ended or moved to other processors"
+"""Their name where the run may not use all processors."""
 _KERNEL_THREADS = (2, "kthreadd")
 """Process id and name of the thread that is the parent of all other kernel threads."""
 _USER_STATES = ("usr", "nice", "guest", "gnice")
@@ -88,15 +92,16 @@ class Traffic:
 class AccountMark:
     """The CPU and traffic counters at the begin or the end of a window; None means unknown.
 
-    If it is `partial`, not all processes are visible here, as in a container or with the option
-    hidepid of /proc. Then the work of the kernel's threads is like that of programs which are not
-    visible, except that it is never in user mode. So all CPU seconds are those of user mode.
+    If it is `partial`, all CPU seconds are those of user mode, in which the kernel's threads never
+    are, because their work cannot be subtracted. Either not all processes are visible here, as in a
+    container or with the option hidepid of /proc. Or only the processors `allowed` count, and the
+    kernel's threads run on others, too.
     """
 
     clock: float
     """Seconds of this host's monotonic clock at which the counters were read."""
     busy: float | None
-    """Seconds that all processors together were busy since the machine's start."""
+    """Seconds that the processors together were busy since the machine's start."""
     known: float
     """CPU seconds that the server, replayer and the kernel's threads used."""
     processors: int
@@ -109,6 +114,12 @@ class AccountMark:
     groups: Mapping[str, CgroupUsage] = field(default_factory=dict)
     """`server` or `replayer` -> the limits of its cgroups, and what was used of them so far."""
     partial: bool = False
+    allowed: frozenset[int] | None = None
+    """The processors that the server and replayer may use; None for all."""
+    rest: str = ENDED
+    """The name of programs that are known in sum only."""
+    apart: frozenset[int] = frozenset()
+    """The ids of processes that ran last on a processor that is not allowed."""
 
 
 def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
@@ -128,24 +139,28 @@ def point(host: Host, server: Sequence[int] | None, device: str | None = None) -
     """
     traffic = server_traffic(host, server[0]) if server else None
     times = processors.ticks(host.read(processors.FILE).encode())
+    allowed = None if server is None else _allowed(host, server[:1], times)
     roots = (*(server or ())[:1], os.getpid())
     table = processes.settled(
         lambda: {process.pid: process for process in processes.table()},
         lambda table: {pid: table[pid].reaped for pid in _families(table, roots)},
     )
     kernel = [pid for pid, process in table.items() if (pid, process.name) == _KERNEL_THREADS]
-    states = _STATES if kernel else _USER_STATES
-    if not kernel:
+    partial = not kernel or allowed is not None
+    if partial:
         table = {pid: process.in_user_mode() for pid, process in table.items()}
     own = _families(table, (*roots, *kernel))
     known = sum(table[pid].cpu + table[pid].reaped for pid in own)
     measured = [(w, pids) for w, pids in (("server", server), ("replayer", [os.getpid()])) if pids]
-    busy = sum(times["cpu"][state] for state in states) / _TICK if "cpu" in times else None
+    ticks = processors.together(times, allowed)
+    states = _USER_STATES if partial else _STATES
     return AccountMark(
         clock=time.monotonic(),
-        busy=None if server is None else busy,
+        busy=sum(ticks[state] for state in states) / _TICK
+        if ticks and server is not None
+        else None,
         known=known,
-        processors=len(times) - 1,
+        processors=len(times) - 1 if allowed is None else len(allowed),
         others={
             (process.pid, process.name): process.cpu
             for process in table.values()
@@ -154,8 +169,23 @@ def point(host: Host, server: Sequence[int] | None, device: str | None = None) -
         traffic=traffic,
         quotas={whose: cgroups.throttled_groups(host, pids) for whose, pids in measured},
         groups={whose: cgroups.account(host, pids[0], device) for whose, pids in measured},
-        partial=not kernel,
+        partial=partial,
+        allowed=allowed,
+        rest=UNSEEN if not kernel else ENDED if allowed is None else _MOVED,
+        apart=frozenset(
+            process.pid
+            for process in table.values()
+            if allowed is not None and process.processor not in allowed
+        ),
     )
+
+
+def _allowed(
+    host: Host, server: Sequence[int], times: Mapping[str, dict[str, int]]
+) -> frozenset[int] | None:
+    """Return the processors that the server and replayer may use; None for all, or if unknown."""
+    files = (processors.STATUS, *(f"proc/{pid}/status" for pid in server))
+    return processors.restricted(map(host.read, files), times)
 
 
 def between(
@@ -309,7 +339,7 @@ def _families(table: Mapping[int, Process], roots: Sequence[int]) -> set[int]:
 
 def _cpu_share(before: AccountMark, after: AccountMark) -> float | None:
     seconds = (after.clock - before.clock) * after.processors
-    alike = before.partial == after.partial
+    alike = (before.partial, before.allowed) == (after.partial, after.allowed)
     if before.busy is None or after.busy is None or seconds <= 0 or not alike:
         return None
     used = (after.busy - before.busy) - (after.known - before.known)
@@ -319,7 +349,7 @@ def _cpu_share(before: AccountMark, after: AccountMark) -> float | None:
 def _programs(before: AccountMark, after: AccountMark, share: float) -> tuple[str, ...]:
     """Return texts such as `postgres 12%`: the other programs that used the most CPU time.
 
-    The percentage is of the time of all processors, of which other programs used the share `share`.
+    The percentage is of the time of the processors, of which other programs used the share `share`.
     What processes used that have ended since, or that are not visible, is known in sum only; it
     comes last, if it is most.
     """
@@ -328,6 +358,8 @@ def _programs(before: AccountMark, after: AccountMark, share: float) -> tuple[st
     # A process keeps its time when it runs another program; a number that is given again has less.
     earlier = {pid: cpu for (pid, _), cpu in before.others.items()}
     for (pid, name), now in after.others.items():
+        if pid in after.apart:
+            continue
         begun = earlier.get(pid, 0.0)
         used[name] = used.get(name, 0.0) + (now - begun if now >= begun else now) / seconds
     largest = sorted(used.items(), key=lambda item: -item[1])[:_MOST_NAMES]
@@ -335,5 +367,5 @@ def _programs(before: AccountMark, after: AccountMark, share: float) -> tuple[st
     named = [f"{name} {min(part, share):.0%}" for name, part in largest if part > _NAMED * share]
     rest = share - sum(used.values())
     if rest > share / 2:
-        named.append(f"{UNSEEN if after.partial else 'programs that have ended'} {rest:.0%}")
+        named.append(f"{after.rest} {rest:.0%}")
     return tuple(named)

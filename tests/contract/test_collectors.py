@@ -10,6 +10,7 @@ from replayer import registry
 from replayer.collectors import (
     Columns,
     Sample,
+    allowed_cpu,
     cpu,
     diskstats,
     interrupts,
@@ -234,6 +235,25 @@ def test_cpu_counters_that_stand_still_give_no_shares() -> None:
     row = only(cpu.parse([first, first._replace(clock_ns=SECOND)], None))
 
     assert all(map(math.isnan, row.values()))
+
+
+def test_idle_time_of_allowed_processors_is_known_if_they_are_not_all() -> None:
+    """Of two, the second is allowed; where both are, or it is not known, `cpu` has it."""
+    samples = recorded(allowed_cpu, "proc-5.4")
+    first, last = (processors.ticks(sample.texts[0])["cpu1"] for sample in samples)
+    spent = {state: last[state] - first[state] for state in processors.STATES}
+
+    def idle(*statuses: bytes) -> Columns:
+        pairs = zip(samples, statuses, strict=True)
+        texts = [sample._replace(texts=(sample.texts[0], text)) for sample, text in pairs]
+        return allowed_cpu.parse(texts, None)
+
+    second, both, four = (b"Cpus_allowed_list:\t%s\n" % text for text in (b"1", b"0-1", b"2-3"))
+    (share,) = allowed_cpu.parse(samples, None)["%idle"]
+    assert share == pytest.approx(100 * (spent["idle"] + spent["iowait"]) / sum(spent.values()))
+    assert idle(second, second) == {"%idle": [share]}
+    assert idle(both, both) == idle(four, four) == idle(b"", b"") == {}
+    assert math.isnan(idle(second, both)["%idle"][0])
 
 
 def test_cpu_that_comes_online_is_left_out_of_its_first_interval() -> None:

@@ -109,6 +109,45 @@ def test_the_kernels_work_is_of_no_program_where_its_threads_are_hidden(
     assert (visible.cpu_share, visible.programs) == (0.3, ("dd 30%",))
 
 
+def test_only_processors_that_may_be_used_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 448, replayer may use four, and the server two others; others are busy next to them.
+
+    A program that runs on other processors is not named.
+    """
+
+    def point(seconds: int, server: str, *more: Process) -> interference.AccountMark:
+        busy = dict.fromkeys((6, 7, 400), seconds)
+        lines = [f"cpu{n} {busy.get(n, 0) * TICK} 0 0 0 0 0 0 0 0 0" for n in range(448)]
+        files = {
+            "proc/stat": "\n".join([f"cpu {3 * seconds * TICK} 0 0 0 0 0 0 0 0 0", *lines]),
+            "proc/self/status": "Name:\tx\nCpus_allowed_list:\t4-7\nMems_allowed:\t1\n",
+            "proc/77/status": server,
+        }
+        for path, text in files.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+        monkeypatch.setattr(processes, "table", lambda: iter(more))
+        return replace(interference.point(Host(tmp_path), [77]), clock=float(seconds))
+
+    pair = "Cpus_allowed_list:\t0,4-5\n"
+    begin = point(0, pair, *KERNEL)
+    near, far = (
+        Process(n, name, 1, used, 0, used, 0, processor)
+        for n, name, used, processor in ((91, "near", 12, 7), (92, "far", 6, 400))
+    )
+    after = point(6, pair, *KERNEL, near, far)
+    disturbed = interference.between(begin, after, None)
+    unknown = interference.between(point(0, "", *KERNEL), point(6, "", *KERNEL), None)
+
+    assert (after.processors, after.allowed) == (5, frozenset({0, 4, 5, 6, 7}))
+    assert disturbed.cpu_share == 0.4
+    assert disturbed.programs == ("near 40%",)
+    assert point(6, "").processors == 448
+    assert unknown.cpu_share == pytest.approx(3 / 448)
+
+
 def test_a_window_at_one_end_of_which_all_is_visible_has_no_share() -> None:
     """Its two counts are not of the same work."""
     ends = (mark(0, 0, {}), replace(mark(10, 9, {}), partial=True))

@@ -386,6 +386,9 @@ def test_processors_are_the_limit_when_hardly_any_time_is_left_of_them() -> None
     assert probe_context._idle(watched((1.0, 10.0, 30.0), (3.0, 0.0, 0.0)), 0, 1) == 0.1
     assert probe_context._idle(watched((1.0, None, 1.0), (1.0, 2.0, 1.0)), 0, 1) == 0.03
     assert probe_context._idle(watched(), 0, 1) is None
+    few = watched((1.0, 90.0, 5.0), (3.0, 90.0, 5.0))
+    few.series(0, 1).columns["allowed_cpu.%idle"] = (8.0, 4.0)
+    assert probe_context._idle(few, 0, 1) == 0.05
     run = io_run.IoRun(((result_of(100),),), 1.0, 3.0, 0, 1)
     assert [replace(run, idle=idle).processor_bound for idle in (None, 0.5, 0.04)] == [
         False, False, True,

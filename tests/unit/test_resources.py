@@ -1,5 +1,6 @@
 """What a server calls a wait, and what is known of a device's ceiling."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,15 +9,27 @@ from typing import Any, cast
 import pytest
 
 from replayer.analysis.capacity.saturation import WaitReason
-from replayer.load import resources, server_clock
-from replayer.load.machine_usage import Counted, Granted, MachineUse, activity
+from replayer.load import machine_usage, resources, server_clock
+from replayer.load.machine_usage import (
+    ClientUse,
+    Counted,
+    Granted,
+    MachineUse,
+    UsageMark,
+    activity,
+)
 from replayer.machine.cgroups import LimitUse
 from replayer.machine.host import Host
+from replayer.machine.processes import CpuSeconds
+from replayer.machine.processors import ticks
 from replayer.model import Status, StepResult
 from replayer.run.context import Context
-from replayer.watch.interference import Traffic
+from replayer.watch.interference import AccountMark, Traffic
 from replayer.watch.ledger import ServerCounters
 from replayer.watch.sampler import DeviceDelta
+
+TICK = os.sysconf("SC_CLK_TCK")
+SECOND = 1_000_000_000
 
 
 @pytest.mark.parametrize(
@@ -164,3 +177,33 @@ def test_a_clock_that_is_set_changes_no_rate_of_a_load(step: float, notes: list[
     assert moved.stepped == pytest.approx(step)
     found = server_clock.notes([0.0, moved.stepped])
     assert [note.split("the rates")[0] for note in found] == notes
+
+
+@pytest.mark.parametrize(
+    ("allowed", "busy", "processors"),
+    [(None, 8.0, 64), (frozenset(range(4)), 4.0, 4), (frozenset(range(60, 64)), 0.0, 4)],
+)
+def test_the_processors_are_those_that_server_and_clients_may_use(
+    tmp_path: Path, allowed: frozenset[int] | None, busy: float, processors: int
+) -> None:
+    """Of 64, the first eight are busy all the time: four of them are the limit of a cpuset."""
+
+    def mark(seconds: int) -> UsageMark:
+        busy = {f"cpu{n}": (seconds if n < 8 else 0) * TICK for n in range(64)}
+        lines = [f"{name} {spent} 0 0 9 0 0 0 0 0 0" for name, spent in busy.items()]
+        text = "\n".join([f"cpu {8 * seconds * TICK} 0 0 9 0 0 0 0 0 0", *lines])
+        accounts = AccountMark(float(seconds), 0.0, 0.0, processors, allowed=allowed)
+        return UsageMark(seconds * SECOND, ticks(text.encode()), CpuSeconds(0.0, 0.0), accounts)
+
+    made = SimpleNamespace(
+        host=Host(tmp_path),
+        server=SimpleNamespace(data_directory=lambda: None),
+    )
+    used = machine_usage.use(
+        cast("Context", made), mark(1), mark(3), 1 * SECOND, ClientUse(0.5, 0.5, 2.0, 4)
+    )
+    uses = dict(resources.uses(used, None, {}, 0))
+
+    assert (used.busy, used.processors) == (busy, processors)
+    machine = uses[resources.MACHINE]
+    assert (machine.busy, machine.capacity) == (max(0.5, busy), processors)

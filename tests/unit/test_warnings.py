@@ -271,6 +271,18 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
             {},
         ),
         (
+            "processor_bound",
+            "fewer sessions",
+            [
+                step(
+                    "s",
+                    ledger=ledger(ReadOrigin.PHYSICAL, asked=ReadOrigin.PHYSICAL),
+                    series=series(**{"cpu.%idle": 94, "cpu.%iowait": 0, "allowed_cpu.%idle": 2}),
+                )
+            ],
+            {},
+        ),
+        (
             "changed_limit",
             "another program changed the limit of memory: 62 MiB at first, 8 GiB at the end",
             [step("sessions", facts={"memory.changed": "62 MiB at first, 8 GiB at the end"})],
@@ -419,6 +431,14 @@ def test_gaps_in_a_series_are_no_numbers(run: Callable[..., Run]) -> None:
 
     assert "up to 5 %" in str(warnings.stolen(run(walk)))
     assert warnings.processor_bound(run(walk)) is None
+
+
+def test_processors_that_may_not_be_used_are_no_limit(run: Callable[..., Run]) -> None:
+    """Four are half idle, though all others are busy."""
+    asked = ledger(ReadOrigin.PHYSICAL, asked=ReadOrigin.PHYSICAL)
+    columns = {"cpu.%idle": 3, "cpu.%iowait": 0, "allowed_cpu.%idle": 50}
+
+    assert warnings.processor_bound(run(step(ledger=asked, series=series(**columns)))) is None
 
 
 def test_a_run_that_ended_before_its_host_was_known_has_no_host_warnings(run_of: RunOf) -> None:

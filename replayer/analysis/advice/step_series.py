@@ -53,6 +53,17 @@ def average(step: StepResult, name: str) -> float:
     return statistics.fmean(values) if values else 0.0
 
 
+def idle_percent(step: StepResult) -> float | None:
+    """Return the mean idle time, in percent, of the processors that replayer may use.
+
+    Time of waiting for I/O counts as idle.  Returns None if it is not known.
+    """
+    for names in (("allowed_cpu.%idle",), ("cpu.%idle", "cpu.%iowait")):
+        if has_column(step, names[0]):
+            return sum(average(step, name) for name in names)
+    return None
+
+
 def _intervals(step: StepResult) -> list[tuple[float, float]]:
     ends = step.series.seconds if step.series else ()
     return list(zip((0.0, *ends), ends, strict=False))

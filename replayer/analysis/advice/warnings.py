@@ -14,7 +14,7 @@ from replayer import assets
 from replayer.analysis.advice import machine_warnings
 from replayer.analysis.advice.as_asked import executions, failures, unproven
 from replayer.analysis.advice.machine_warnings import Facts, number_of
-from replayer.analysis.advice.step_series import average, count_late, has_column, longest_gap
+from replayer.analysis.advice.step_series import average, count_late, idle_percent, longest_gap
 from replayer.analysis.capacity import client_hosts
 from replayer.analysis.differences import samples
 from replayer.engines import engine
@@ -512,8 +512,8 @@ def processor_bound(run: Run) -> Advice | None:
         for step in _done(run)
         if step.ledger
         and step.ledger.verdict is ReadOrigin.PHYSICAL
-        and has_column(step, "cpu.%idle")
-        and average(step, "cpu.%idle") + average(step, "cpu.%iowait") < 5
+        and (idle := idle_percent(step)) is not None
+        and idle < 5
     ]
     if not bound:
         return None
