@@ -151,7 +151,7 @@ def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, DeviceLim
     pids = context.server.pids()
     if not pids:
         return
-    limits = cgroups.limits(context.host, pids[0], context.sampler.device)
+    limits = cgroups.limits(context.host, pids[0], context.sampler.layers)
     source = "limit of the server's cgroup"
     if limits.cores:
         yield QUOTA, DeviceLimit(limits.cores, source, stopped=granted.stopped)

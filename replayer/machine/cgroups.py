@@ -8,7 +8,7 @@ version 1 are of a group's own processes alone: the kernel does not apply them t
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, product
 from typing import NamedTuple
 
 from replayer.machine.host import Host
@@ -73,7 +73,7 @@ class Throttled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LimitedGroup:
-    """A cgroup that limits a disk; the keys are the disk's fields of CgroupLimits."""
+    """A cgroup that limits a device; the keys are the device's fields of CgroupLimits."""
 
     limits: Mapping[str, float]
     """Name of each limit that the group sets -> the most per second."""
@@ -87,12 +87,12 @@ class CgroupUsage:
 
     throttled: Throttled | None = None
     """None if no CPU quota is set, or if the kernel does not count its use."""
-    groups: Mapping[str, LimitedGroup] = field(default_factory=dict)
-    """Folder of each cgroup that limits the disk -> its limits of this disk, and their use."""
+    groups: Mapping[tuple[str, str], LimitedGroup] = field(default_factory=dict)
+    """(folder of a cgroup, device that it limits) -> its limits of this device, and their use."""
 
 
 _FREE = LimitedGroup({}, {})
-"""A cgroup without a limit of the disk."""
+"""A cgroup without a limit of a device."""
 
 
 class LimitUse(NamedTuple):
@@ -102,18 +102,19 @@ class LimitUse(NamedTuple):
     most: float
 
 
-def account(host: Host, process: int, device: str | None) -> CgroupUsage:
+def account(host: Host, process: int, devices: Iterable[str]) -> CgroupUsage:
     """Return how much of its limited resources a process's cgroups have used so far.
 
-    `device` is the disk, named as in /proc/diskstats.
+    `devices` are the data's disk and the devices above it, named as in /proc/diskstats: the kernel
+    applies the limits of each of them.
     """
-    return CgroupUsage(throttled(host, process), _limited_groups(host, process, device))
+    return CgroupUsage(throttled(host, process), _limited_groups(host, process, devices))
 
 
-def limits(host: Host, process: int, device: str | None) -> CgroupLimits:
-    """Return the limits that a process's cgroups set; `device` is named as in /proc/diskstats."""
+def limits(host: Host, process: int, devices: Iterable[str]) -> CgroupLimits:
+    """Return the limits that a process's cgroups set: of several `devices`, the lowest."""
     cores = min((cores for cores, _ in host.cpu_quotas(process)), default=None)
-    groups = _limited_groups(host, process, device).values()
+    groups = _limited_groups(host, process, devices).values()
     io = {
         name: min((one.limits[name] for one in groups if name in one.limits), default=None)
         for name in _PLACES
@@ -161,13 +162,13 @@ def limit_uses(
     """Return name of a disk limit -> its use between two readings that are `seconds` apart.
 
     The names are the fields of CgroupLimits, such as `read_iops`. The processes of all groups below
-    use a group's limit. So of several groups it is the one that used the largest share of its
-    limit. The use is None if one of the limits was changed meanwhile. A limit that is not set, or
-    whose use is not known, is left out.
+    use a group's limit. So of several groups and devices, the one with the largest share of its
+    limit counts. The use is None if one of the limits was changed meanwhile. A limit that is not
+    set, or whose use is not known, is left out.
     """
     uses: dict[str, LimitUse | None] = {}
-    for folder in before.groups.keys() | after.groups.keys():
-        first, last = (one.groups.get(folder, _FREE) for one in (before, after))
+    for key in before.groups.keys() | after.groups.keys():
+        first, last = (one.groups.get(key, _FREE) for one in (before, after))
         for name in first.limits.keys() | last.limits.keys():
             if first.limits.get(name) != last.limits.get(name):
                 uses[name] = None
@@ -205,9 +206,9 @@ def _throttled(host: Host, folder: str) -> Throttled | None:
     return Throttled(int(counts["nr_periods"]), int(counts["nr_throttled"]), seconds)
 
 
-def _number(host: Host, device: str | None) -> str:
-    """Return a disk's device number as `major:minor`, "" if it is not known."""
-    return host.read(f"sys/class/block/{device.replace('/', '!')}/dev") if device else ""
+def _number(host: Host, device: str) -> str:
+    """Return a device's number as `major:minor`, "" if it is not known."""
+    return host.read(f"sys/class/block/{device.replace('/', '!')}/dev")
 
 
 def _io_folders(host: Host, process: int) -> list[str]:
@@ -219,18 +220,20 @@ def _io_folders(host: Host, process: int) -> list[str]:
     return list(dict.fromkeys([*own, *host.cgroups("io", process)]))
 
 
-def _limited_groups(host: Host, process: int, device: str | None) -> dict[str, LimitedGroup]:
-    """Return folder -> limits and use of a disk, of each of a process's cgroups that limits it."""
-    number = _number(host, device)
+def _limited_groups(
+    host: Host, process: int, devices: Iterable[str]
+) -> dict[tuple[str, str], LimitedGroup]:
+    """Return (folder, device) -> limits and use, of each of a process's cgroups that limits it."""
+    numbers = [(device, number) for device in devices if (number := _number(host, device))]
     groups = {}
-    for folder in _io_folders(host, process) if number else ():
+    for folder, (device, number) in product(_io_folders(host, process) if numbers else (), numbers):
         limited = {
             name: most for name, at in _PLACES.items() if (most := _limit(host, folder, number, at))
         }
         counts = {name: _used(host, folder, number, _PLACES[name]) for name in limited}
         known = {name: count for name, count in counts.items() if count is not None}
         if limited:
-            groups[folder] = LimitedGroup(limited, known)
+            groups[folder, device] = LimitedGroup(limited, known)
     return groups
 
 

@@ -285,6 +285,25 @@ def members(host: Host, device: str) -> list[str]:
     return [device]
 
 
+def layers(host: Host, path: str | Path) -> tuple[str, ...]:
+    """Return the block devices below a path, from that of its file system down to the disks.
+
+    Such are the devices of LVM, LUKS and md, and all disks below them; partitions are left out.
+    They are named as in /proc/diskstats. The result is () if no device is known.
+    """
+    device = host.block_device(path)
+    found = members(host, device) if device else []
+    partitions = set()
+    for name in found:
+        folder = f"sys/class/block/{name}"
+        below = host.entries(f"{folder}/slaves")
+        if host.exists(f"{folder}/partition"):
+            partitions.add(name)
+            below = [Path(os.path.realpath(host.path(folder))).parent.name]
+        found.extend(one for one in below if one not in found)
+    return tuple(name.replace("!", "/") for name in found if name not in partitions)
+
+
 def _layers(options: str) -> list[Path]:
     """Return the layers of an overlayfs from its mount options, from top to bottom."""
     layers = re.findall(r"(?:^|,)(upperdir|lowerdir\+?)=((?:\\.|[^,\\])*)", options)

@@ -10,7 +10,7 @@ from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
 from replayer.errors import Skip
 from replayer.machine import machine_facts
-from replayer.machine.host import Host
+from replayer.machine.host import Host, layers
 from replayer.model import StepResult, Workload
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.event_stream.events import Event, Figures, tidy
@@ -125,7 +125,7 @@ class Context:
     def account(self) -> AccountMark:
         """Return the present CPU and traffic counters of the server and of all other processes."""
         pids = interference.pids_of(self.server)
-        return interference.point(self.host, pids, self.sampler.device)
+        return interference.point(self.host, pids, self.sampler.layers)
 
     @contextlib.contextmanager
     def watching(self, device: str | None, path: Path | None = None) -> Iterator[Sampler]:
@@ -135,13 +135,15 @@ class Context:
         disk of the database's files. So the facts of another disk are added to the step; `path` is
         a file on that disk.
         """
-        if device == self.sampler.device:
+        below = None if path is None else layers(self.host, path)
+        if device == self.sampler.device and below in (None, self.sampler.layers):
             yield self.sampler
             return
         if device is not None:
             facts = machine_facts.read_device_facts(self.host, device, path)
             self.findings.facts |= {name: fact for name, fact in facts.items() if fact is not None}
-        with Sampler(self.host, device, watcher=self.sampler.watcher) as sampler:
+        watcher = self.sampler.watcher
+        with Sampler(self.host, device, watcher=watcher, layers=below) as sampler:
             yield sampler
 
     @contextlib.contextmanager

@@ -199,12 +199,12 @@ class ProbeContext:
         begun: list[AccountMark] = []
 
         def begin() -> None:
-            begun.append(interference.point(self.host, [], self.sampler.device))
+            begun.append(interference.point(self.host, [], self.sampler.layers))
 
         yield begin
         if not begun or self.clients.names:
             return
-        after = interference.point(self.host, [], self.sampler.device)
+        after = interference.point(self.host, [], self.sampler.layers)
         first = self._first_account = self._first_account or begun[-1]
         if others := interference.judged(begun[-1], after):
             self._others.append(others)

@@ -16,7 +16,7 @@ from replayer.engines.engine import Engine
 from replayer.errors import HostLost, Interrupted, ReplayerError, Skip
 from replayer.journal import home
 from replayer.machine import machine_facts
-from replayer.machine.host import Host
+from replayer.machine.host import Host, layers
 from replayer.model import EngineFacts, Fact, Outcome, Run, Status, StepResult, StepSpec, Workload
 from replayer.results.store import FORMAT, identify
 from replayer.run import step_collectors, step_plugin
@@ -316,7 +316,7 @@ def _perform(
     device = host.device_of(stage.storage)
     names = stage.order.collectors if step.HAS_WINDOW else ()
     watched = step_collectors.recordings(names, host, device, stage.server)
-    sampler = Sampler(host, device, watcher=watched)
+    sampler = Sampler(host, device, watcher=watched, layers=layers(host, stage.storage))
     context = stage.context(run, sampler, repeat)
     stage.begun(spec, repeat, device)
     context.promise_anew(context.still(), "the steps so far took longer than planned")

@@ -2,9 +2,9 @@
 
 Other programs are those that are neither the database's server nor replayer.
 
-    before = interference.point(host, server, device)
+    before = interference.point(host, server, devices)
     ...                                             # the window
-    after = interference.point(host, server, device)
+    after = interference.point(host, server, devices)
     others = interference.between(before, after, delta)  # delta: what the device did meanwhile
 
 `server` is the list of process ids of the database's server. It is [] if no server runs, and None
@@ -130,12 +130,12 @@ def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
     return pids if pids or server.can_stop else None
 
 
-def point(host: Host, server: Sequence[int] | None, device: str | None = None) -> AccountMark:
+def point(host: Host, server: Sequence[int] | None, devices: Sequence[str] = ()) -> AccountMark:
     """Return the present CPU and traffic counters of all processes; this takes milliseconds.
 
     `server` has the process ids of the database's server. It is [] if no server runs, and None if
-    its processes are not known. `device` is the data's device, named as in /proc/diskstats: without
-    it no limit of a disk is read.
+    its processes are not known. `devices` are the data's disk and the devices above it, named as in
+    /proc/diskstats: without them no limit of a disk is read.
     """
     traffic = server_traffic(host, server[0]) if server else None
     times = processors.ticks(host.read(processors.FILE).encode())
@@ -168,7 +168,7 @@ def point(host: Host, server: Sequence[int] | None, device: str | None = None) -
         },
         traffic=traffic,
         quotas={whose: cgroups.throttled_groups(host, pids) for whose, pids in measured},
-        groups={whose: cgroups.account(host, pids[0], device) for whose, pids in measured},
+        groups={whose: cgroups.account(host, pids[0], devices) for whose, pids in measured},
         partial=partial,
         allowed=allowed,
         rest=UNSEEN if not kernel else ENDED if allowed is None else _MOVED,

@@ -119,13 +119,16 @@ class Sampler:
         interval: float = 1.0,
         clock: Callable[[], int] = time.monotonic_ns,
         watcher: WindowWatcher | None = None,
+        layers: Sequence[str] | None = None,
     ) -> None:
         """Take the host and the block device to watch, and the seconds between two copies.
 
         `device` is None if there is none. `clock` returns the time in ns. `watcher` is notified
-        when a window begins or ends.
+        when a window begins or ends. `layers` are all devices below the data, by default `device`.
         """
         self.device = device
+        self.layers = tuple((device,) if device else ()) if layers is None else tuple(layers)
+        """The devices that limits of cgroups may name: the disk, and those above it."""
         self.watcher = watcher
         self.cpu_seconds = 0.0
         """CPU seconds that the sampling thread has used."""

@@ -525,13 +525,13 @@ def test_a_cpu_quota_that_holds_the_server_back_is_seen(
 def test_a_limit_of_the_disk_that_holds_the_server_back_is_seen(context: Context) -> None:
     """Its share that was used is in the result; without a limit there is none."""
     host, server = context.host, context.server
-    device = host.device_of(context.data_directory())
+    devices = context.sampler.layers
     with contextlib.ExitStack() as opened:
 
         def limit() -> None:
             opened.enter_context(limited(server, read_iops=200))
             wait_until(
-                lambda: all(cgroups.limits(host, p, device).read_iops for p in server.pids())
+                lambda: all(cgroups.limits(host, p, devices).read_iops for p in server.pids())
             )
 
         held = perform(

@@ -54,7 +54,7 @@ V2 = {
 def usage(groups: Mapping[str, tuple[float, int]]) -> cgroups.CgroupUsage:
     """Return a reading of groups that limit reads: folder -> (most per second, reads so far)."""
     read = {
-        folder: cgroups.LimitedGroup({"read_iops": most}, {"read_iops": reads})
+        (folder, "vda"): cgroups.LimitedGroup({"read_iops": most}, {"read_iops": reads})
         for folder, (most, reads) in groups.items()
     }
     return cgroups.CgroupUsage(groups=read)
@@ -71,16 +71,16 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
 
 def test_tightest_limit_on_the_way_to_the_root_counts(host: Host) -> None:
     """Half a core and 500 reads a second of vda; the limits of another disk do not count."""
-    assert cgroups.limits(host, 77, "vda") == cgroups.CgroupLimits(cores=0.5, read_iops=500)
-    assert cgroups.limits(host, 77, None) == cgroups.CgroupLimits(cores=0.5)
-    assert cgroups.limits(host, 77, "vdz") == cgroups.CgroupLimits(cores=0.5)
+    assert cgroups.limits(host, 77, ["vda"]) == cgroups.CgroupLimits(cores=0.5, read_iops=500)
+    assert cgroups.limits(host, 77, []) == cgroups.CgroupLimits(cores=0.5)
+    assert cgroups.limits(host, 77, ["vdz"]) == cgroups.CgroupLimits(cores=0.5)
 
 
 def test_process_without_limits_has_none(host: Host) -> None:
     """A process at the root is free, and nothing counts how often it was throttled."""
-    assert cgroups.limits(host, 78, "vda") == cgroups.CgroupLimits()
+    assert cgroups.limits(host, 78, ["vda"]) == cgroups.CgroupLimits()
     assert cgroups.throttled(host, 78) is None
-    assert cgroups.limits(host, 99, "vda") == cgroups.CgroupLimits()
+    assert cgroups.limits(host, 99, ["vda"]) == cgroups.CgroupLimits()
 
 
 def test_a_disk_limit_of_a_group_above_is_in_force_in_version_2_only(host: Host) -> None:
@@ -89,10 +89,10 @@ def test_a_disk_limit_of_a_group_above_is_in_force_in_version_2_only(host: Host)
     limits = cgroups.CgroupLimits(cores=0.5, read_iops=500 if above else None)
     group = cgroups.LimitedGroup({"read_iops": 500}, {"read_iops": 7})
 
-    assert cgroups.limits(host, 79, "vda") == limits
-    counted = cgroups.account(host, 79, "vda")
+    assert cgroups.limits(host, 79, ["vda"]) == limits
+    counted = cgroups.account(host, 79, ["vda"])
     assert counted.throttled == cgroups.Throttled(40, 30, 1.5)
-    assert counted.groups == ({"/sys/fs/cgroup/db": group} if above else {})
+    assert counted.groups == ({("/sys/fs/cgroup/db", "vda"): group} if above else {})
 
 
 def test_throttling_is_counted(host: Host) -> None:
@@ -113,13 +113,13 @@ def test_throttling_is_counted_for_the_groups_of_all_processes(host: Host) -> No
 def test_what_a_limited_group_had_is_counted(host: Host) -> None:
     """Of the limited disk, and of what is limited there; nothing is counted without a limit."""
     throttled = cgroups.Throttled(40, 30, 1.5)
-    counted = cgroups.account(host, 77, "vda")
+    counted = cgroups.account(host, 77, ["vda"])
     (group,) = counted.groups.values()
 
     assert counted.throttled == throttled
     assert group == cgroups.LimitedGroup({"read_iops": 500}, {"read_iops": 7})
-    assert cgroups.account(host, 77, None) == cgroups.CgroupUsage(throttled)
-    assert cgroups.account(host, 78, "vda") == cgroups.CgroupUsage()
+    assert cgroups.account(host, 77, []) == cgroups.CgroupUsage(throttled)
+    assert cgroups.account(host, 78, ["vda"]) == cgroups.CgroupUsage()
 
 
 @pytest.mark.parametrize("none_yet", ["", "254:0 \n254:16 rbytes=1 wbytes=1 rios=1 wios=1\n"])
@@ -128,14 +128,14 @@ def test_a_disk_that_a_group_has_not_used_yet_has_counts_of_zero(host: Host, non
 
     So the first window on a disk has a share of the limit, too.
     """
-    later = cgroups.account(host, 77, "vda")
+    later = cgroups.account(host, 77, ["vda"])
     files = [path for name in ("io.stat", "blkio.*.io_serv*") for path in host.root.rglob(name)]
     for file in files:
         file.write_text(none_yet)
-    before = cgroups.account(host, 77, "vda")
+    before = cgroups.account(host, 77, ["vda"])
     for file in files:
         file.unlink()
-    unknown = cgroups.account(host, 77, "vda")
+    unknown = cgroups.account(host, 77, ["vda"])
 
     assert cgroups.disk_limit_shares(before, later, 1.0) == {"read_iops": 7 / 500}
     assert cgroups.disk_limit_shares(unknown, unknown, 1.0) == {}
@@ -174,7 +174,7 @@ def test_each_limit_has_its_own_count(host: Host) -> None:
         for most, name in enumerate(("read_bps", "write_bps", "read_iops", "write_iops"), 1):
             (folder / f"blkio.throttle.{name}_device").write_text(f"254:0 {most}\n")
 
-    (group,) = cgroups.account(host, 77, "vda").groups.values()
+    (group,) = cgroups.account(host, 77, ["vda"]).groups.values()
     names = ("read_bytes", "write_bytes", "read_iops", "write_iops")
     assert group.limits == dict(zip(names, (1, 2, 3, 4), strict=True))
     assert group.used == dict(zip(names, (70, 80, 7, 8), strict=True))
@@ -191,7 +191,31 @@ def test_the_limit_of_a_slice_is_used_by_all_groups_below_it(tmp_path: Path) -> 
         for path, text in files.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text)
-        return cgroups.account(Host(tmp_path), 77, "vda")
+        return cgroups.account(Host(tmp_path), 77, ["vda"])
 
     shares = cgroups.disk_limit_shares(counted(50, 50), counted(4050, 10_050), 10.0)
     assert shares == {"read_iops": 1.0}
+
+
+def test_a_limit_of_a_device_above_the_disk_is_in_force(tmp_path: Path) -> None:
+    """As of an LVM volume; each device has its own limits, and its own counts."""
+    disk = "254:0 rbps=max wbps=max riops=max wiops=7\n"
+    files = {
+        **V2,
+        "sys/class/block/dm-0/dev": "253:0\n",
+        "sys/fs/cgroup/db/io.max": f"{disk}253:0 rbps=max wbps=max riops=1000 wiops=9\n",
+        "sys/fs/cgroup/db/io.stat": "254:0 rios=7 wios=8\n253:0 rios=5 wios=6\n",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    host = Host(tmp_path)
+
+    limits = cgroups.limits(host, 77, ["dm-0", "vda"])
+    assert (limits.read_iops, limits.write_iops) == (1000, 7)
+    assert cgroups.account(host, 77, ["dm-0", "vda"]).groups == {
+        ("/sys/fs/cgroup/db", "dm-0"): cgroups.LimitedGroup(
+            {"read_iops": 1000, "write_iops": 9}, {"read_iops": 5, "write_iops": 6}
+        ),
+        ("/sys/fs/cgroup/db", "vda"): cgroups.LimitedGroup({"write_iops": 7}, {"write_iops": 8}),
+    }

@@ -10,7 +10,7 @@ import pytest
 from replayer import factors
 from replayer.analysis.advice.warnings import about
 from replayer.conditions import kernel_settings
-from replayer.machine.host import Host
+from replayer.machine.host import Host, layers
 from replayer.machine.machine_facts import read_facts
 from tests.known import known
 
@@ -132,6 +132,35 @@ def test_a_path_is_on_the_disk_whose_line_counts_it(
     tree.numbers = numbers
 
     assert tree.host().device_of("/tmp") == expected
+
+
+@pytest.mark.parametrize(
+    ("disks", "numbers", "expected"),
+    [
+        ("nvme0n1 259:0, nvme0n1/nvme0n1p3 259:3", (259, 3), ["nvme0n1"]),
+        ("cciss!c0d0 104:0", (104, 0), ["cciss/c0d0"]),
+        (
+            "sda 8:0, sda/sda3 8:3, dm-0 253:0 sda3, dm-1 253:1 dm-0, dm-2 253:2 sda3",
+            (253, 1),
+            ["dm-1", "dm-0", "sda"],
+        ),
+        (
+            "sda 8:0, sdb 8:16, sda/sda1 8:1, sdb/sdb1 8:17, md0 9:0 sda1 sdb1, dm-0 253:0 md0",
+            (253, 0),
+            ["dm-0", "md0", "sda", "sdb"],
+        ),
+        ("sda 8:0", (9, 9), []),
+    ],
+    ids=["partition", "slash", "volume", "raid", "unknown"],
+)
+def test_all_devices_below_a_path_may_be_limited(
+    tree: Tree, disks: str, numbers: tuple[int, int], expected: list[str]
+) -> None:
+    """A limit of a cgroup names the device of the file system, or one below it."""
+    tree.disks(*disks.split(", "))
+    tree.numbers = numbers
+
+    assert list(layers(tree.host(), "/tmp")) == expected
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def context(host: Host, done: Sequence[StepResult]) -> Context:
     made = SimpleNamespace(
         host=host,
         done=done,
-        sampler=SimpleNamespace(device="vda"),
+        sampler=SimpleNamespace(device="vda", layers=("vda",)),
         engine=SimpleNamespace(block_size=8192),
         server=SimpleNamespace(pids=lambda: [77]),
     )

@@ -77,11 +77,11 @@ def run(spec: Spec, context: Context) -> None:
         listing = list_files(folders_of(spec, files), None if spec.path else set(files))
         below = underneath.stack_of(files, context.host)
         pids = interference.pids_of(server)
-        before = interference.point(context.host, pids, sampler.device)
+        before = interference.point(context.host, pids, sampler.layers)
         first = underneath.disk_bytes(below, context.host)
         reading = read_files(spec, context, sampler, listing)
         last = underneath.disk_bytes(below, context.host)
-        after = interference.point(context.host, pids, sampler.device)
+        after = interference.point(context.host, pids, sampler.layers)
         delta = sampler.device_delta(reading.begin_ns, reading.end_ns)
         series = sampler.series(
             reading.begin_ns, reading.end_ns, cumulative={"walk.bytes": reading.points}
