@@ -183,7 +183,8 @@ def execute(order: RunRequest, progress: Progress) -> Generator[Run]:
 def _located(run: Run, stage: _Stage) -> Run:
     """Return the run with the facts of its host, and of the disk and the folder of its data.
 
-    Raises Impossible for a resumed run of another machine, boot or disk.
+    Raises Impossible for a resumed run of another machine, boot or disk, or of this machine with
+    other settings.
     """
     order = stage.order
     host = machine_facts.read_facts(order.host, stage.storage)

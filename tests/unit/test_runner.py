@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from replayer.analysis.differences import environment
 from replayer.engines import engine as engines
 from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
-from replayer.model import Better, Run, Status, StepSpec, Workload
+from replayer.journal import home
+from replayer.machine import machine_facts
+from replayer.machine.host import Host
+from replayer.model import Better, Fact, Run, Status, StepSpec, Workload
 from replayer.report.terminal.progress import Lines
 from replayer.run import runner, step_plugin
 from replayer.run.context import Context
@@ -214,3 +218,90 @@ def test_notes_and_tags_stand_in_the_run_from_its_beginning(
     yielded, _ = run_steps({"a": measures(1)}, notes=("why",), tags={"disk": "nvme"})
 
     assert {(run.notes, run.tags["disk"]) for run in yielded} == {(("why",), "nvme")}
+
+
+_OWN_WORDS = frozenset({"host.name", "boot.id", "fs.mount_point", "device.name"})
+"""Facts whose change is another machine or disk, which has words of its own."""
+_MOVING = frozenset({"host.uptime_s", "host.load1", "memory.available_bytes", "cpu.mhz"})
+"""Facts that differ between any two moments of one machine."""
+_UNTRIED = frozenset({"host.load5", "host.load15", "data.directory"})
+
+
+@pytest.fixture
+def cut_run(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
+    """Return a run that was cut after its first repeat of two, on a machine that does not change.
+
+    Other tests may change this one meanwhile.
+    """
+    facts = machine_facts.read_facts(Host(), home())
+    monkeypatch.setattr(machine_facts, "read_facts", lambda _host, _data: dict(facts))
+    yielded, _ = run_steps({"a": measures(1)}, repeat=2)
+    return yielded[2]
+
+
+def changed(value: Fact) -> Fact:
+    """Return another value of a fact: twice a number, another text."""
+    return 2 * value + 1 if isinstance(value, int | float) else f"not {value}"
+
+
+def test_a_run_goes_on_after_what_changes_by_itself(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]], cut_run: Run
+) -> None:
+    """Load, uptime, free memory and the clock rate of a moment make it no other machine."""
+    then = {key: changed(cut_run.host[key]) for key in _MOVING & cut_run.host.keys()}
+    before = cut_run.model_copy(update={"host": {**cut_run.host, **then}})
+    yielded, failure = run_steps({"a": measures(1)}, repeat=2, resumed=before)
+
+    assert then
+    assert failure is None
+    assert [step.repeat for step in yielded[-1].steps] == [1, 2]
+
+
+def test_a_run_does_not_go_on_after_another_fact_of_the_machine_changed(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]], cut_run: Run
+) -> None:
+    """Each is named with both values and the remedy, and nothing is measured or stored."""
+    facts = cut_run.host.keys() - _MOVING - _OWN_WORDS - _UNTRIED
+    assert {"kernel.release", "cpu.allowed", "vm.swappiness", "fs.options"} <= facts
+    for key in sorted(facts):
+        then = changed(cut_run.host[key])
+        before = cut_run.model_copy(update={"host": {**cut_run.host, key: then}})
+        yielded, failure = run_steps({"a": measures(1)}, repeat=2, resumed=before)
+
+        assert yielded == []
+        assert isinstance(failure, Impossible)
+        was, now = (environment.facts(run)[f"host.{key}"] for run in (before, cut_run))
+        assert f"host.{key} was {was} and is {now}: set the machine" in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("key", "now", "shown"),
+    [
+        ("cpu.governor", "powersave", "-"),
+        ("cgroup.cpu_limit", 2.0, "none"),
+        ("device.read_ahead_kb", 4096, "-"),
+    ],
+)
+def test_a_fact_that_was_not_there_before_is_a_change(
+    cut_run: Run, key: str, now: Fact, shown: str
+) -> None:
+    """A limit that was not set, and what could not be read, are named as such."""
+    then = {name: value for name, value in cut_run.host.items() if name != key}
+    before = cut_run.model_copy(update={"host": then})
+
+    resume.refuse_other_host(before, then)
+    with pytest.raises(Impossible, match=f"{key} was {shown} and is "):
+        resume.refuse_other_host(before, {**then, key: now})
+
+
+def test_of_many_changes_the_first_are_named_and_the_rest_is_counted(cut_run: Run) -> None:
+    """The sentence does not grow with the number of settings."""
+    numbered = {f"vm.setting{number}": 1 for number in range(8)}
+    before = cut_run.model_copy(update={"host": {**cut_run.host, **numbered}})
+    now = {**cut_run.host, **dict.fromkeys(numbered, 2)}
+
+    with pytest.raises(Impossible, match=r"setting2 was 1 and is 2; 5 more facts differ: set"):
+        resume.refuse_other_host(before, now)

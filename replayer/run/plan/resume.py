@@ -30,6 +30,8 @@ _SAME_HOST = {
     "device.name": "the disk",
 }
 _NEEDED = ("host.name", "boot.id")
+_OF_THE_MOMENT = frozenset({"host.cpu.mhz"})
+"""Facts that are read at one instant and change all the time, although comparisons show them."""
 _MOST_NAMED = 3
 
 
@@ -86,10 +88,12 @@ def data_folder(run: Run) -> Path | None:
 
 
 def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
-    """Raise Impossible if this is not the machine or the disk of the run, or if it was booted.
+    """Raise Impossible if this is not the machine of the run, or if the machine has changed.
 
-    `host` has the facts of this machine and of the folder of the data. Results of older versions do
-    not have that folder.
+    `host` has the facts of this machine and of the folder of the data. It must be the same machine,
+    boot and disk, and every fact that may explain a difference of measured values must be the same,
+    such as the governor or the mount options. What replayer itself changed in the run does not
+    count, as it was changed back before. Results of older versions do not have the data's folder.
     """
     for key, what in _SAME_HOST.items():
         before, now = run.host.get(key), host.get(key)
@@ -99,6 +103,27 @@ def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
                 f"{run.id} cannot be taken up: {what} is another one ({key} was {before} and is "
                 f"{now}): run it again"
             )
+    changed = _changed(run, run.model_copy(update={"host": dict(host)}), Sort.EXPLAINS)
+    if changed:
+        raise Impossible(
+            f"{run.id} cannot be taken up: {'; '.join(changed)}: set the machine as it was, or run "
+            f"it again"
+        )
+
+
+def _changed(run: Run, now: Run, sort: Sort) -> list[str]:
+    """Return a text with both values for each fact of a sort that differs between `run` and `now`.
+
+    Only the first three facts are in full; the last text has the number of all others.
+    """
+    changed = [
+        one
+        for one in differences([run], [now])
+        if one.sort is sort and one.key not in _OF_THE_MOMENT
+    ]
+    named = [f"{one.key} was {one.base[0]} and is {one.other[0]}" for one in changed[:_MOST_NAMED]]
+    more = len(changed) - len(named)
+    return [*named, *([f"{more} more facts differ"] if more else [])]
 
 
 def refuse_other_engine(run: Run, engine: EngineFacts | None) -> None:
@@ -116,9 +141,7 @@ def refuse_other_engine(run: Run, engine: EngineFacts | None) -> None:
             f"{run.id} cannot be taken up: its database was {places[run.engine.place]}, so give "
             f"--engine as before"
         )
-    now = run.model_copy(update={"engine": engine})
-    other = [one for one in differences([run], [now]) if one.sort is Sort.REFUSED]
-    named = [f"{one.key} was {one.base[0]} and is {one.other[0]}" for one in other[:_MOST_NAMED]]
+    named = _changed(run, run.model_copy(update={"engine": engine}), Sort.REFUSED)
     before, after = run.engine.facts, engine.facts
     named += [
         f"{key} was {before.get(key)} and is {after.get(key)}"
@@ -126,4 +149,7 @@ def refuse_other_engine(run: Run, engine: EngineFacts | None) -> None:
         if before.get(key) != after.get(key)
     ]
     if named:
-        raise Impossible(f"{run.id} cannot be taken up: {'; '.join(named)}")
+        raise Impossible(
+            f"{run.id} cannot be taken up: {'; '.join(named)}: use the server as it was, or run it "
+            f"again"
+        )
