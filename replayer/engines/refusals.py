@@ -28,6 +28,10 @@ _REMEDIES = (
         "let the server's administrator allow this host and user (pg_hba.conf, or the user's host)",
     ),
     (
+        re.compile(r"UNKNOWN_SETTING|unknown setting", re.IGNORECASE),
+        "use a newer version of the server, or leave that setting out if the URL has it",
+    ),
+    (
         re.compile(r"timed? ?out|timeout expired", re.IGNORECASE),
         "a firewall may drop the packets: see whether the port can be reached from here",
     ),

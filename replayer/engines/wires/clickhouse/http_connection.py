@@ -5,7 +5,7 @@ import logging
 import secrets
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clickhouse_connect.dbapi.connection import Connection
@@ -18,6 +18,8 @@ from replayer.engines.wires import CONNECT_SECONDS
 
 NAME = "replayer session "
 """Text before a session's number in the setting log_comment, which the server shows."""
+_SETTING = "ch_"
+"""Text before the name of a server's setting in the arguments of a connection."""
 _OK = 200
 # It reports what it retries, and replayer reports what failed.
 for _talkative in ("clickhouse_connect", "urllib3"):
@@ -47,6 +49,7 @@ class KnownSocketConnection(Connection):
             super().__init__(
                 **arguments, pool_mgr=self._manager, log_comment=f"{NAME}{self.number}"
             )
+            self._try_settings(arguments)
         except Exception as error:
             self._manager.clear()
             if self._too_late:
@@ -59,6 +62,16 @@ class KnownSocketConnection(Connection):
         finally:
             timer.cancel()
             timer.join()
+
+    def _try_settings(self, arguments: Mapping[str, Any]) -> None:
+        """Execute a statement with the settings if any is not in the server's list of settings.
+
+        Each statement carries all of them, so that a server that lacks one refuses the connection
+        and not the first statement: raises its error. A user's own settings are in no list.
+        """
+        names = [key.removeprefix(_SETTING) for key in arguments if key.startswith(_SETTING)]
+        if any(name not in self.client.server_settings for name in names):
+            self.client.command("SELECT 1")
 
     def _keep(self, latest: socket.socket) -> None:
         """Keep the latest socket; close it and raise TimeoutError if the time limit has passed."""
