@@ -4,6 +4,7 @@ The module of a database protocol in engines/wires may have classes with these i
 module imports little, because worker processes load it.
 """
 
+import re
 import select
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ LOST = "08006"
 """SQLSTATE of a lost connection."""
 _AGAIN = frozenset({"40P01", "40001", "1213", "1205"})
 """Error codes of servers that ask for a retry: deadlock, serialization failure, lock timeout."""
+_REFUSED = re.compile(r"(?!08|57P0|70100)[0-9A-Z]{5}")
+"""SQLSTATEs of refused statements: all but those with which a connection may have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,12 @@ class SessionLogin:
 class ConnectionGone(ReplayerError):
     """The error for a connection that is lost, or for a statement that the server refused."""
 
-    def __init__(self, why: str, sqlstate: str = LOST) -> None:
+    def __init__(self, why: str, sqlstate: str = LOST, *, refused: bool = False) -> None:
         super().__init__(why)
         self.sqlstate = sqlstate
         """SQLSTATE of the server's last error; LOST if it sent none."""
+        self.refused = refused
+        """True if the server only refused a statement, so that the connection is not lost."""
 
 
 class Refused(Exception):
@@ -213,7 +218,11 @@ def check_refusal(session: WireSession) -> None:
     if session.sqlstate:
         code, message = session.refusal()
         if code not in _AGAIN:
-            raise ConnectionGone(f"the database reported: {message}", session.sqlstate)
+            raise ConnectionGone(
+                f"the database reported: {message}",
+                session.sqlstate,
+                refused=_REFUSED.fullmatch(session.sqlstate) is not None,
+            )
 
 
 def await_answer(session: WireSession) -> None:

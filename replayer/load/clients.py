@@ -98,6 +98,8 @@ class SessionLost:
     """A report that a session lost the server, or that the server refused its statement."""
 
     why: str
+    refused: bool = False
+    """True if the server only refused a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def work(job: ClientJob, barrier: Barrier, report: Report) -> ClientResult | Ses
             for session in sessions:
                 session.run(job.settle)
         except ConnectionGone as error:
-            lost = SessionLost(str(error))
+            lost = SessionLost(str(error), refused=error.refused)
             report(lost)
             return lost
         return clients.result()

@@ -355,6 +355,8 @@ class _Window:
         return [result for result in results if isinstance(result, ClientResult)]
 
     def _lose(self, lost: SessionLost) -> NoReturn:
+        if lost.refused:
+            raise ReplayerError(f"the server refused a statement of the load ({lost.why})")
         last_words = self._context.server.read_last_words()
         ending = f"; the server's log says: {last_words}" if last_words else ""
         raise ReplayerError(f"the load lost the server ({lost.why}){ending}")

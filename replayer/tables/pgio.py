@@ -39,6 +39,8 @@ _FOREVER = 1e11
 _LONG = 1e9
 """The length of a slice that has no limit of time, in seconds."""
 _MANY = 1 << 62
+_ANSWER_SECONDS = 2.0
+"""Seconds that the server has to answer a session whose statement failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +459,8 @@ class ConnectionLost:
 
     number: int
     why: str
+    refused: bool = False
+    """True if the server only refused a statement, and still answers on the connection."""
 
 
 @distributable
@@ -479,7 +483,8 @@ def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult 
         try:
             own.work()
         except driver_error as error:
-            lost = ConnectionLost(job.number, explain(error))
+            answers = driver.answers(job.connector.wire, connection, _ANSWER_SECONDS)
+            lost = ConnectionLost(job.number, explain(error), refused=answers)
             report(lost)
             return lost
     return own.result

@@ -477,6 +477,25 @@ def test_a_killed_backend_ends_the_level_in_one_sentence(loaded: Measure, contex
     assert "\n" not in str(caught.value)
 
 
+def test_a_refused_statement_ends_the_level_in_one_sentence(
+    loaded: Measure, context: Context
+) -> None:
+    """The server answers the session: it has refused its statement, and is not lost."""
+
+    def revoke() -> None:
+        with context.database() as other:
+            other.query("ALTER TABLE pgio1 ADD CONSTRAINT full_now CHECK (mykey < 0) NOT VALID")
+
+    refused = r"the server refused a statement of the load .*violates check constraint"
+    mix = WeightedMix.model_validate({"update": 1})
+    try:
+        with pytest.raises(ReplayerError, match=refused):
+            loaded(rate=200, seconds=LONG, mix=mix, begin={"load": revoke})
+    finally:
+        with context.database() as other:
+            other.query("ALTER TABLE pgio1 DROP CONSTRAINT IF EXISTS full_now")
+
+
 @pytest.mark.slow
 def test_a_killed_server_ends_the_level_in_one_sentence(
     server_home: Path, surroundings: Surroundings

@@ -396,6 +396,49 @@ def test_lost_connection_is_counted_and_told(context: Context, database: Databas
         sessions_window.measure_window(spec, spec.tables(8192), meddled, database)
 
 
+def test_a_refused_statement_is_not_a_lost_server(context: Context, database: Database) -> None:
+    """A session that the server still answers had a statement refused, and this is the message."""
+    spec, _ = provide(context, run_time="3600s")
+
+    def cancel() -> None:
+        with context.database() as other:
+            wait_until(lambda: at_work(other))
+            other.query(TERMINATE.replace("pg_terminate_backend", "pg_cancel_backend"))
+
+    meddled = hooked(context, begin={"sessions": cancel})
+    refused = "the server refused a statement of [12] of 2 sessions .canceling statement"
+    with pytest.raises(ReplayerError, match=refused):
+        sessions_window.measure_window(spec, spec.tables(8192), meddled, database)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("default_transaction_isolation", "repeatable read"),
+        ("default_transaction_isolation", "serializable"),
+        ("statement_timeout", "20ms"),
+        ("lock_timeout", "1ms"),
+    ],
+)
+def test_what_a_database_has_by_default_ends_no_session(
+    context: Context, database: Database, setting: str, value: str
+) -> None:
+    """Sessions that update the same rows all the time wait for each other, and are not refused."""
+    pgio.drop(database)
+    crowded = {"scale": 64, "work_unit": 64, "update_work_unit": 64, "num_schemas": 1}
+    spec, _ = provide(context, update_pct=100, num_threads=4, run_time="2s", **crowded)
+    name = database.url.database
+    database.query(f"ALTER DATABASE {name} SET {setting} = '{value}'")
+    try:
+        with context.database() as other:
+            window = sessions_window.measure_window(spec, spec.tables(8192), context, other)
+    finally:
+        database.query(f"ALTER DATABASE {name} RESET {setting}")
+
+    assert len(window.results) == 4
+    assert all(result.updates for result in window.results)
+
+
 # Whole steps
 
 

@@ -2,14 +2,21 @@
 
 from array import array
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from replayer.engines.wire_session import DriverStatement, Packing
+from replayer.engines.wire_session import (
+    LOST,
+    ConnectionGone,
+    DriverStatement,
+    Packing,
+    WireSession,
+    check_refusal,
+)
 from replayer.lazy_import import Later
 from replayer.load import cpu_burn
 from replayer.load import mix as mixes
@@ -314,3 +321,24 @@ def test_counts_of_processes_are_added() -> None:
     assert whole.completed == {"point": 2}
     assert whole.answers.tolist() == [0, 1, 0, 0, 0, 1]
     assert whole.service["point"].operations == 2
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "refused"),
+    [
+        *(("57014", True), ("42501", True), ("22012", True), ("HY000", True), ("3D000", True)),
+        # The server ends the session or itself, or sent no error of its own.
+        *(("57P01", False), ("57P02", False), ("08S01", False), ("70100", False), (LOST, False)),
+        ("it printed nothing", False),
+    ],
+)
+def test_a_refused_statement_is_not_a_lost_connection(sqlstate: str, *, refused: bool) -> None:
+    """An answer with the server's own error leaves the session there; the error has both."""
+    session = cast(
+        "WireSession", SimpleNamespace(sqlstate=sqlstate, refusal=lambda: ("0", "no such thing"))
+    )
+    with pytest.raises(ConnectionGone, match="no such thing") as caught:
+        check_refusal(session)
+
+    assert caught.value.refused is refused
+    assert caught.value.sqlstate == sqlstate

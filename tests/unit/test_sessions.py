@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from replayer.errors import ReplayerError
 from replayer.load.server_clock import ClockReading, step_between
 from replayer.load.spec import LoadSpec
 from replayer.model import ReadOrigin, Steadiness
@@ -16,7 +17,7 @@ from replayer.steps.sessions import window as sessions_window
 from replayer.steps.sessions.spec import Spec
 from replayer.steps.sessions.window import SessionsWindow
 from replayer.tables import pgio
-from replayer.tables.pgio import SessionResult, TableSet
+from replayer.tables.pgio import ConnectionLost, SessionResult, TableSet
 from replayer.watch.histogram import Latencies
 from replayer.watch.ledger import ServerCounters
 from tests.made import ledger
@@ -239,6 +240,32 @@ def test_a_clock_that_was_set_is_seen_and_one_that_was_read_slowly_is_not(
     last = ClockReading(1e9 + moved, int(9.5 * second), int(10.5 * second))
 
     assert step_between(first, last) == pytest.approx(step)
+
+
+@pytest.mark.parametrize(
+    ("refused", "sentence"),
+    [
+        ([True, True], "the server refused a statement of 2 of 8 sessions (no 1)"),
+        ([False], "1 of 8 sessions lost the server (no 1); the server's log says: PANIC: x"),
+        (
+            [True, False, True],
+            "1 of 8 sessions lost the server (no 2); the server's log says: PANIC: x",
+        ),
+    ],
+)
+def test_only_sessions_without_a_connection_have_lost_the_server(
+    refused: list[bool], sentence: str
+) -> None:
+    """If the server answers all of them, it refused their statements; else those count it lost."""
+    lost = [
+        ConnectionLost(number, f"no {number}", refused=one)
+        for number, one in enumerate(refused, start=1)
+    ]
+    context: Any = SimpleNamespace(server=SimpleNamespace(read_last_words=lambda: "PANIC: x"))
+    with pytest.raises(ReplayerError) as caught:
+        sessions_window._refuse_lost(lost, 8, context)
+
+    assert str(caught.value) == sentence
 
 
 def progress(

@@ -177,7 +177,7 @@ def measure_window(
 ) -> SessionsWindow:
     """Connect all sessions, start them together; return the measurements when all are done.
 
-    Raises ReplayerError if sessions lost the server.
+    Raises ReplayerError if sessions lost the server, or if it refused a statement.
     """
     slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 32))
     jobs = list(_jobs(spec, wanted, database, slice_seconds, tells=bool(context.clients.names)))
@@ -273,7 +273,7 @@ def _watch(
 ) -> None:
     """Wait until all sessions are done; once a second, show the rates by the server's counters.
 
-    Raises ReplayerError if sessions lost the server.
+    Raises ReplayerError if sessions lost the server, or if it refused a statement.
     """
     lost: list[ConnectionLost] = []
     patience = math.inf
@@ -310,11 +310,16 @@ def _due(report: object, polled: float) -> bool:
 
 
 def _refuse_lost(lost: Sequence[ConnectionLost], sessions: int, context: Context) -> None:
-    if lost:
+    gone = [one for one in lost if not one.refused]
+    if lost and not gone:
+        raise ReplayerError(
+            f"the server refused a statement of {len(lost)} of {sessions} sessions ({lost[0].why})"
+        )
+    if gone:
         last_words = context.server.read_last_words()
         ending = f"; the server's log says: {last_words}" if last_words else ""
         raise ReplayerError(
-            f"{len(lost)} of {sessions} sessions lost the server ({lost[0].why}){ending}"
+            f"{len(gone)} of {sessions} sessions lost the server ({gone[0].why}){ending}"
         )
 
 
