@@ -145,12 +145,24 @@ def flaws(database: "Database", wanted: TableSet) -> list[str]:
     return [reason for reason in reasons if reason]
 
 
+def loaded_rows(database: "Database", wanted: TableSet) -> int:
+    """Return the most rows of one of the wanted tables, as they were loaded; all must be there."""
+    known = _known(database)
+    return max(int(_made_as(known[name])[0]) for name in wanted.names)
+
+
+def _made_as(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the rows and the seed of a table as its load noted them; "" for what is not there."""
+    rows, _, seed = str(row["made_as"]).partition(" rows, seed ")
+    return rows, seed
+
+
 def _unfinished(row: Mapping[str, Any], wanted: TableSet) -> str:
     """Return why a table is not a complete load with the wanted seed and rows, or "" if it is.
 
     More rows than wanted are accepted.
     """
-    rows, _, seed = str(row["made_as"]).partition(" rows, seed ")
+    rows, seed = _made_as(row)
     if not rows.isdigit() or not seed:
         return f"{row['name']} was not loaded to its end"
     if seed != str(wanted.seed):

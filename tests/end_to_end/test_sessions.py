@@ -1,6 +1,7 @@
 """The SLOB method against the real server: tables, sessions, windows, verdicts and failures."""
 
 import contextlib
+import dataclasses
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.machine import cgroups, processes
+from replayer.machine.host import Host
 from replayer.model import Better, Outcome, ReadOrigin, Temperature
 from replayer.run.context import Context
 from replayer.servers.open import open_server
@@ -777,6 +779,28 @@ def test_fixed_work_has_an_elapsed_time(context: Context) -> None:
     assert isinstance(share, float)
     assert share > 0.95
     assert outcome.facts["sessions.plan"]
+
+
+def test_larger_tables_of_an_earlier_run_are_not_warmed_where_they_do_not_fit(
+    context: Context, database: Database
+) -> None:
+    """Tables of 32 MiB are skipped with their size on a machine of 16, whatever scale is."""
+
+    class Small(Host):
+        def usable_memory_bytes(self) -> int:
+            return 16 << 20
+
+    pgio.drop(database)
+    provide(context, scale=4096, num_schemas=1)
+    few = {"memory": "cached", "scale": 64, "num_schemas": 1, "work_unit": 8}
+    with pytest.raises(Skip, match=r"more than fits .* 16\.0 MiB of memory; .* 4,096 rows"):
+        perform(dataclasses.replace(context, host=Small()), **few)
+    outcome = perform(context, run_time="1s", **few)
+    # The step has restarted the server.
+    with context.database() as other:
+        pgio.drop(other)
+
+    assert any("loaded the tables with 4,096 rows" in note for note in outcome.notes)
 
 
 @pytest.mark.slow

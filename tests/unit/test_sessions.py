@@ -2,18 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from replayer.errors import ReplayerError
+from replayer.errors import ReplayerError, Skip
 from replayer.load.server_clock import ClockReading, step_between
 from replayer.load.spec import LoadSpec
 from replayer.model import ReadOrigin, Steadiness
+from replayer.steps.sessions import feasibility, preparation
 from replayer.steps.sessions import outcome as sessions_outcome
 from replayer.steps.sessions import window as sessions_window
+from replayer.steps.sessions.feasibility import larger_tables, refuse_large
 from replayer.steps.sessions.spec import Spec
 from replayer.steps.sessions.window import SessionsWindow
 from replayer.tables import pgio
@@ -266,6 +269,68 @@ def test_only_sessions_without_a_connection_have_lost_the_server(
         sessions_window._refuse_lost(lost, 8, context)
 
     assert str(caught.value) == sentence
+
+
+def place_of(memory: int, *, own: bool = True) -> Any:
+    """Return the part of a context that says how much memory there is, and whose the server is."""
+    return SimpleNamespace(
+        host=SimpleNamespace(usable_memory_bytes=lambda: memory),
+        server=SimpleNamespace(can_stop=own),
+    )
+
+
+def marked(*marks: str) -> Any:
+    """Return a database whose tables pgio1, pgio2, ... have these marks of their loads."""
+    rows = [{"name": f"pgio{n}", "made_as": mark} for n, mark in enumerate(marks, start=1)]
+    return SimpleNamespace(execute=lambda _: rows)
+
+
+@pytest.mark.parametrize("memory", ["cached", "direct", "cgroup"])
+def test_tables_that_an_earlier_run_loaded_larger_must_fit_into_the_page_cache(
+    tmp_path: Path, memory: str
+) -> None:
+    """Their files count, whatever scale is, and only for sessions from the page cache."""
+    spec = spec_of(memory=memory, scale="1M", num_schemas=1)
+    wanted = spec.tables(8192)
+    file = tmp_path / "pgio1"
+    file.write_bytes(bytes(4 << 20))
+    larger = larger_tables(marked("512 rows, seed 0"), wanted)
+
+    assert "loaded the tables with 512 rows each" in larger[0]
+    assert "use the 128 of scale" in larger[0]
+    refuse_large(spec, [file], larger, place_of(8 << 20))
+    refuse_large(spec, [file], larger, place_of(2 << 20, own=False))
+    if memory == "cached":
+        with pytest.raises(Skip, match=r"4\.00 MiB, more than fits .* 512 rows .*--data-dir"):
+            refuse_large(spec, [file], larger, place_of(2 << 20))
+    else:
+        refuse_large(spec, [file], larger, place_of(2 << 20))
+
+
+def test_tables_of_the_wanted_rows_have_no_note() -> None:
+    """The largest of them counts, and equal is not larger."""
+    wanted = spec_of(scale=128, num_schemas=2).tables(8192)
+
+    assert larger_tables(marked("128 rows, seed 0", "128 rows, seed 0"), wanted) == []
+    assert "512" in larger_tables(marked("128 rows, seed 0", "512 rows, seed 0"), wanted)[0]
+
+
+def test_tables_that_did_not_stay_in_memory_have_their_size_as_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only tables that fit were dropped or displaced by others."""
+    file = tmp_path / "pgio1"
+    file.write_bytes(bytes(4 << 20))
+    half = SimpleNamespace(share=0.5, file_bytes=4 << 20)
+    for module in (preparation, feasibility):
+        monkeypatch.setattr(module, "residency", lambda _: half)
+    spec = spec_of(memory="cached")
+
+    (large,) = preparation.displaced(spec, [file], place_of(2 << 20))
+    (fits,) = preparation.displaced(spec, [file], place_of(8 << 20))
+    assert "more than fits into the page cache of a machine with 2.00 MiB" in large
+    assert "displaced" not in large
+    assert "dropped or displaced the rest" in fits
 
 
 def progress(

@@ -1,11 +1,13 @@
 """Check whether the key `memory` is possible on this machine, and which values remain if not."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
 from replayer import units
 from replayer.conditions import memory_bound
+from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, Skip
 from replayer.model import MemoryKind
@@ -101,7 +103,7 @@ def _refused(kind: MemoryKind, spec: Spec, context: Context) -> str:
     if not context.server.can_stop:
         return _lacking(kind, context)
     if kind == "cached":
-        return _no_cached(spec, context)
+        return _no_cached(spec.bytes(context.engine.block_size), context)
     if kind == "direct":
         return _no_direct(context)
     return _no_bound(kind, spec, context) or str(memory_bound.refusal(kind, context.host) or "")
@@ -128,9 +130,9 @@ def _lacking(kind: MemoryKind, context: Context) -> str:
     return ""
 
 
-def _no_cached(spec: Spec, context: Context) -> str:
+def _no_cached(tables: int, context: Context) -> str:
+    """Return why tables of so many bytes cannot stay in the page cache; "" if they can."""
     usable = context.host.usable_memory_bytes()
-    tables = spec.bytes(context.engine.block_size)
     if not usable or tables <= _PAGE_CACHE_SHARE * usable:
         return ""
     return (
@@ -180,6 +182,42 @@ def no_direct_reads(wanted: TableSet, context: Context) -> str:
         except OSError as error:
             return f"the file system refuses direct I/O ({error.strerror}) for {file}"
     return ""
+
+
+def no_room(files: Sequence[Path], context: Context) -> str:
+    """Return why the files of the tables cannot stay in the page cache; "" if they can.
+
+    They may be far larger than the key `scale`, if an earlier run loaded them.
+    """
+    return _no_cached(residency(files).file_bytes, context)
+
+
+def refuse_large(
+    spec: Spec, files: Sequence[Path], larger: Sequence[str], context: Context
+) -> None:
+    """Raise Skip if the tables are to stay in the page cache, and their files are too large for it.
+
+    `larger` is the result of `larger_tables`.  A server that is not replayer's own is not refused,
+    as it may have the tables in its buffers.
+    """
+    reason = no_room(files, context) if spec.memory == "cached" else ""
+    if reason and context.server.can_stop:
+        raise Skip(
+            f"memory = 'cached': {'; '.join([reason, *larger])}: use another folder (--data-dir), "
+            f"or another value of memory"
+        )
+
+
+def larger_tables(database: Database, wanted: TableSet) -> list[str]:
+    """Return a note, in a list, if an earlier run loaded the tables with more rows than wanted."""
+    rows = pgio.loaded_rows(database, wanted)
+    if rows <= wanted.rows:
+        return []
+    note = (
+        f"an earlier run loaded the tables with {rows:,} rows each, and the sessions use the "
+        f"{wanted.rows:,} of scale, which lie scattered among them"
+    )
+    return [note]
 
 
 def files_of(database: Database, wanted: TableSet, context: Context) -> list[Path]:

@@ -12,6 +12,7 @@ from replayer.errors import ReplayerError
 from replayer.load import dataset
 from replayer.model import Cold, ReadOrigin, Temperature
 from replayer.run.context import Context
+from replayer.steps.sessions.feasibility import no_room
 from replayer.steps.sessions.spec import ServerMemory, Spec
 from replayer.tables.pgio import TableSet
 
@@ -100,7 +101,7 @@ def bring_to_temperature(spec: Spec, files: Sequence[Path], context: Context) ->
     return cold.model_copy(update={"method": restarted + cold.method})
 
 
-def displaced(spec: Spec, files: Sequence[Path]) -> list[str]:
+def displaced(spec: Spec, files: Sequence[Path], context: Context) -> list[str]:
     """Return a note, in a list, if the tables did not stay in the page cache.
 
     `files` are the files of the tables.  The note explains why there were reads from the device.
@@ -111,5 +112,5 @@ def displaced(spec: Spec, files: Sequence[Path]) -> list[str]:
     share = residency(files).share
     if share is None or share >= temperature.HOT_SHARE:
         return []
-    why = "something dropped or displaced the rest meanwhile"
+    why = no_room(files, context) or "something dropped or displaced the rest meanwhile"
     return [f"only {share:.1%} of the tables was in the page cache at the end: {why}"]

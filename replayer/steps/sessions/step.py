@@ -22,8 +22,10 @@ from replayer.steps.sessions.feasibility import (
     check_numbers,
     files_of,
     instead_of_direct,
+    larger_tables,
     no_direct_reads,
     possible_kind,
+    refuse_large,
 )
 from replayer.steps.sessions.mixed import asked_of, measure_mix, mix_of, record_level
 from replayer.steps.sessions.outcome import record
@@ -126,11 +128,14 @@ def run(spec: Spec, context: Context) -> None:
     settings = settings_of(spec, context)
     with serving(settings, context), context.database() as database:
         files = files_of(database, wanted, context)
+        larger = larger_tables(database, wanted)
+        refuse_large(spec, files, larger, context)
+        findings.notes += larger
         with bounded_memory(spec, context) as taken:
             cold = bring_to_temperature(spec, files, context)
             with out_of_memory_told(taken):
                 tell = _measured(spec, wanted, context, database, cold)
-            findings.notes += displaced(spec, files)
+            findings.notes += displaced(spec, files, context)
         shown = {row["name"]: row["value"] for row in database.execute(protocol.SETTINGS)}
     tell()
     findings.facts |= {f"settings.{name}": shown[name] for name in settings if name in shown}
