@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replayer.engines import connection
@@ -15,11 +15,12 @@ from replayer.watch.ledger import OtherSessions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from replayer.engines.connection import Database
+    from replayer.engines.connection import Database, Row
     from replayer.load.machine_usage import Activity
 
 _OTHERS = VerbName("mix/others")
 _ENDED = VerbName("mix/ended")
+_WORKERS = VerbName("mix/workers")
 _COUNTED_EVERY = 1.1
 """Seconds after which a session counts its blocks again when a transaction ends: a bit more than
 PGSTAT_MIN_INTERVAL of PostgreSQL's pgstat.c."""
@@ -28,22 +29,38 @@ _COUNTED_IDLE = 10.5
 PGSTAT_IDLE_INTERVAL."""
 _POLL_SECONDS = 0.2
 
-_Session = tuple[int, float]
+_Session = tuple[int, float | None]
+_Blocks = tuple[int, int]
+"""Blocks found and missed in the server's buffers so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBlocks:
+    """The blocks of a server's worker processes up to an instant, and all of one database."""
+
+    parallel: _Blocks
+    """Blocks of the parallel workers of all databases."""
+    vacuum: _Blocks
+    """Blocks of the autovacuum workers of all databases."""
+    database: _Blocks
+    """All blocks of the database, those of its sessions included."""
+    launched: int
+    """Parallel workers that queries of the database have started."""
 
 
 @dataclass(frozen=True, slots=True)
 class OthersActivity:
     """The work of other sessions from their begin up to an instant.
 
-    A session is identified by its process and its begin.
+    A session is identified by its process and its begin, which is None if it is hidden.
     """
 
-    sessions: Mapping[_Session, tuple[int, int]]
+    sessions: Mapping[_Session, _Blocks]
     """Session -> blocks that it has found and missed in the server's buffers so far."""
     quiet: Mapping[_Session, float]
     """Session that is idle -> seconds since it became idle.
 
-    A session whose state is hidden counts as idle since 1970.
+    A session whose state is hidden counts as one that works.
     """
     open: frozenset[_Session]
     """Sessions that are idle in a transaction: they count nothing before the transaction ends."""
@@ -51,6 +68,10 @@ class OthersActivity:
     """The instant of the reading, in seconds of `time.monotonic`."""
     ended: int | None = None
     """Sessions of the database that have ended so far, replayer's included; None if not counted."""
+    own: Mapping[_Session, _Blocks] = field(default_factory=dict)
+    """The same as `sessions`, for those of replayer."""
+    workers: WorkerBlocks | None = None
+    """The work of processes that are no sessions; None if not counted."""
 
     def ended_since(self, earlier: OthersActivity) -> int:
         """Return how many sessions have ended since `earlier`, as far as it is known.
@@ -88,24 +109,43 @@ def look(database: Database) -> OthersActivity | None:
     Return None if the server does not count it for each session.
     """
     verb = database.engine.verb(_OTHERS)
-    counted = database.engine.verb(_ENDED)
+    counted, of_workers = database.engine.verb(_ENDED), database.engine.verb(_WORKERS)
     if verb is None:
         return None
     try:
         rows = database.execute(verb)
         ended = database.row(counted).number("ended") if counted is not None else None
+        workers = None if of_workers is None else _worker_blocks(database.row(of_workers))
     except Interrupted:
         raise
     except ReplayerError:
         return None
-    own = connection.sessions()
-    others = {(row["pid"], row["began"]): row for row in rows if row["pid"] not in own}
+    ours = connection.sessions()
+    blocks = {key: _blocks(row) for key, row in ((_key(row), row) for row in rows)}
+    own = {_key(row) for row in rows if row["ours"] or row["pid"] in ours}
+    others = {_key(row): row for row in rows if _key(row) not in own}
     return OthersActivity(
-        {key: (row.number("hits"), row.number("reads")) for key, row in others.items()},
+        {key: blocks[key] for key in others},
         {key: row["quiet"] for key, row in others.items() if row["quiet"] is not None},
         frozenset(key for key, row in others.items() if row["in_transaction"]),
         time.monotonic(),
         ended,
+        {key: blocks[key] for key in own},
+        workers,
+    )
+
+
+def _key(row: Row) -> _Session:
+    return row["pid"], row["began"]
+
+
+def _blocks(row: Row, whose: str = "") -> _Blocks:
+    return row.number(f"{whose}hits"), row.number(f"{whose}reads")
+
+
+def _worker_blocks(row: Row) -> WorkerBlocks:
+    return WorkerBlocks(
+        _blocks(row, "parallel_"), _blocks(row, "vacuum_"), _blocks(row), row.number("launched")
     )
 
 
@@ -143,20 +183,58 @@ def work_between(
 ) -> OtherSessions | None:
     """Return what other sessions have read from `before` to `after`; None if it is not counted.
 
-    Only sessions that still exist at the end count.  `known_before` leaves out sessions that are
-    not in `before`.  In a replay these may be replayer's own sessions: they have the captured
-    names, so that nothing else shows whose they are.
+    Only sessions that still exist at the end count, and worker processes as far as they are known.
+    `known_before` leaves out workers, and sessions that are not in `before`.  In a replay these may
+    be replayer's own: its sessions have the captured names, so that nothing else shows whose they
+    are.
     """
     if before is None or after is None:
         return None
-    moved = [
-        (hits - had[0], reads - had[1])
-        for key, (hits, reads) in after.sessions.items()
-        if key in before.sessions or not known_before
-        for had in (before.sessions.get(key, (0, 0)),)
-    ]
-    hits, reads = (max(0, sum(one[place] for one in moved)) for place in (0, 1))
+    known = before.sessions if known_before else after.sessions
+    moved = _moved(before.sessions, {k: v for k, v in after.sessions.items() if k in known})
+    workers = (0, 0) if known_before else _of_workers(before, after)
+    hits, reads = (max(0, moved[place]) + workers[place] for place in (0, 1))
     return OtherSessions(hits=hits, reads=reads, counted=True)
+
+
+def _moved(before: Mapping[_Session, _Blocks], after: Mapping[_Session, _Blocks]) -> _Blocks:
+    """Return the blocks of the sessions in `after` since `before`, or since a session's begin."""
+    had = [before.get(key, (0, 0)) for key in after]
+    hits, reads = (
+        sum(blocks[place] for blocks in after.values()) - sum(one[place] for one in had)
+        for place in (0, 1)
+    )
+    return hits, reads
+
+
+def _of_workers(before: OthersActivity, after: OthersActivity) -> _Blocks:
+    """Return the blocks of worker processes in this database from `before` to `after`.
+
+    A server counts them for all databases together.  So they are at most the blocks of this
+    database that are of none of its sessions.  If sessions of replayer have ended meanwhile, the
+    blocks of these are not known: then only parallel workers count, if queries of this database
+    started any.
+    """
+    first, last = before.workers, after.workers
+    if first is None or last is None:
+        return (0, 0)
+    sessions = [_moved(before.sessions, after.sessions), _moved(before.own, after.own)]
+    known = before.own.keys() <= after.own.keys()
+
+    def of(place: int) -> int:
+        parallel, vacuum, database = (
+            now[place] - then[place]
+            for now, then in (
+                (last.parallel, first.parallel),
+                (last.vacuum, first.vacuum),
+                (last.database, first.database),
+            )
+        )
+        if known:
+            return min(parallel + vacuum, database - sum(one[place] for one in sessions))
+        return min(parallel, database) if last.launched > first.launched else 0
+
+    return max(0, of(0)), max(0, of(1))
 
 
 def notes(others: OtherSessions | None, activity: Activity) -> list[str]:

@@ -8,6 +8,10 @@ UNION ALL
 SELECT 'buffercache', 'see which of its buffers are dirty', pg_has_role('pg_monitor', 'USAGE'),
        format('GRANT pg_monitor TO %I', current_user)
 UNION ALL
+SELECT 'mix/others', 'see when sessions of others work', pg_has_role('pg_read_all_stats', 'USAGE'),
+       format('GRANT pg_read_all_stats TO %I', current_user)
+WHERE current_setting('server_version_num')::int >= 180000  -- older servers do not count for each session
+UNION ALL
 SELECT 'flush', 'have it write everything out',
        COALESCE((SELECT pg_has_role(oid, 'USAGE') FROM pg_roles WHERE rolname = 'pg_checkpoint'),
                 current_setting('is_superuser') = 'on'),

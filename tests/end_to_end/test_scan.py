@@ -379,27 +379,89 @@ def test_next_to_a_session_that_comes_and_goes_no_scan_is_cold(
     assert cold.got is Temperature.UNKNOWN
 
 
-def test_the_reads_of_another_session_are_counted_in_blocks(context: Context) -> None:
-    """One operation of PostgreSQL 18 reads up to 16 of them."""
+@contextlib.contextmanager
+def blocks_of(context: Context) -> Iterator[int]:
+    """Provide a table `blocks` that the server has not read since its start; yield its blocks."""
     with context.database() as database:
         database.query(
             "CREATE TABLE blocks AS SELECT repeat('x', 1000) FROM generate_series(1, 9000)"
         )
         database.query("VACUUM blocks")
+        size = database.query("SELECT pg_relation_size('blocks') AS bytes")[0]["bytes"]
     context.server.stop()
     context.server.start()
-    with context.database() as database, context.database() as other:
+    try:
+        yield size // 8192
+    finally:
+        with context.database() as database:
+            database.query("DROP TABLE blocks")
+
+
+def test_the_reads_of_another_session_are_counted_in_blocks(context: Context) -> None:
+    """One operation of PostgreSQL 18 reads up to 16 of them."""
+    with (
+        blocks_of(context) as blocks,
+        context.database() as database,
+        context.database() as other,
+    ):
         connection._sessions.discard(other.session)  # it belongs to another user
         before = other_sessions.look(database)
         other.query("SET max_parallel_workers_per_gather = 0")
         other.query("SELECT count(*) FROM blocks")
         other.query("SELECT pg_stat_force_next_flush()")
         moved = other_sessions.work_between(before, other_sessions.look(database))
-        size = database.query("SELECT pg_relation_size('blocks') AS bytes")[0]["bytes"]
-        database.query("DROP TABLE blocks")
 
     assert moved
-    assert (moved.reads or 0) * database.engine.block_size > 0.9 * size
+    assert (moved.reads or 0) > 0.9 * blocks
+
+
+def test_the_reads_of_another_sessions_parallel_workers_are_counted(context: Context) -> None:
+    """A worker's own counts are gone when it ends, which is before its query does."""
+    with (
+        blocks_of(context) as blocks,
+        context.database() as database,
+        context.database() as other,
+    ):
+        connection._sessions.discard(other.session)  # it belongs to another user
+        before = other_sessions.look(database)
+        for setting in (
+            *("max_parallel_workers_per_gather = 2", "parallel_leader_participation = off"),
+            *("min_parallel_table_scan_size = 0", "parallel_setup_cost = 0"),
+        ):
+            other.query(f"SET {setting}")
+        other.query("SELECT count(*) FROM blocks")
+        other.query("SELECT pg_stat_force_next_flush()")
+        moved = other_sessions.work_between(before, other_sessions.look(database))
+
+    assert moved
+    assert 0.9 * blocks < (moved.reads or 0) < 1.5 * blocks + 500
+
+
+def test_a_user_without_rights_sees_what_others_read_and_not_when(context: Context) -> None:
+    """Their blocks count; as nothing shows that they are idle, they may work all the time."""
+    with (
+        blocks_of(context) as blocks,
+        context.database() as owner,
+        contextlib.ExitStack() as opened,
+    ):
+        owner.query("CREATE ROLE onlooker LOGIN")
+        try:
+            plain = owner.url.set(username="onlooker")
+            with contextlib.closing(Database(context.engine, plain)) as database:
+                other = opened.enter_context(context.database())
+                connection._sessions.difference_update({other.session, owner.session})
+                before = known(other_sessions.look(database))
+                other.query("SELECT count(*) FROM blocks")
+                other.query("SELECT pg_stat_force_next_flush()")
+                after = known(other_sessions.look(database))
+            (right,) = [one for one in owner.rights() if one["verb"] == "mix/others"]
+        finally:
+            owner.query("DROP ROLE onlooker")
+
+    moved = known(other_sessions.work_between(before, after))
+    assert (moved.reads or 0) > 0.9 * blocks
+    assert {pid for pid, _ in after.busy_since(before)} >= {owner.session, other.session}
+    assert right["allowed"]
 
 
 def test_next_to_a_transaction_that_counts_nothing_yet_no_scan_is_cold(

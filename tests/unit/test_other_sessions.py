@@ -2,7 +2,7 @@
 
 import pytest
 
-from replayer.load.other_sessions import OthersActivity
+from replayer.load.other_sessions import OthersActivity, WorkerBlocks, work_between
 
 SESSION = (1, 0.0)
 
@@ -54,3 +54,66 @@ def test_who_did_nothing_in_the_window_is_not_waited_for(
 def test_what_a_session_did_is_counted(later: OthersActivity, *, counts: bool) -> None:
     """At the end of a transaction, once a second, or after ten idle seconds outside of one."""
     assert later.counts(SESSION, seen(105.0, 0.1)) is counts
+
+
+OWN = (2, 0.0)
+
+
+def counted(
+    session: int, own: int | None, workers: tuple[int, int], database: int, launched: int = 0
+) -> OthersActivity:
+    """Return a look at so many missed blocks: of a session, replayer's own, workers and all.
+
+    `workers` are parallel workers and autovacuum workers.
+    """
+    parallel, vacuum = workers
+    return OthersActivity(
+        {SESSION: (0, session)},
+        {},
+        frozenset(),
+        100.0,
+        own={} if own is None else {OWN: (0, own)},
+        workers=WorkerBlocks((0, parallel), (0, vacuum), (0, database), launched),
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "reads"),
+    [
+        (counted(110, 1000, (50, 5), 5110), 10),
+        # A query of another session had 600 blocks of its 610 read by parallel workers.
+        (counted(110, 1000, (650, 5), 5710, 2), 610),
+        (counted(110, 1000, (50, 305), 5410), 310),
+        # Most workers were those of another database.
+        (counted(110, 2000, (9050, 9005), 6210, 2), 110),
+        (counted(110, 2000, (9050, 9005), 6110), 10),
+        # Replayer's own sessions are gone, with what they have read.
+        (counted(110, None, (650, 905), 9000, 2), 610),
+        (counted(110, None, (650, 905), 9000, 0), 10),
+        (counted(110, None, (9650, 905), 5500, 2), 410),
+    ],
+    ids=[
+        *("no worker", "parallel", "autovacuum", "in part elsewhere", "all elsewhere"),
+        *("own gone", "own gone, none launched", "own gone, most elsewhere"),
+    ],
+)
+def test_workers_of_other_sessions_count_as_far_as_this_database_counted_them(
+    after: OthersActivity, reads: int
+) -> None:
+    """They are counted for the whole server, and a worker that has ended for no session."""
+    before = counted(100, 1000, (50, 5), 5100)
+    moved = work_between(before, after)
+    in_a_replay = work_between(before, after, known_before=True)
+
+    assert moved is not None
+    assert moved.reads == reads
+    assert in_a_replay is not None
+    assert in_a_replay.reads == 10
+
+
+def test_without_the_workers_only_sessions_count() -> None:
+    """A server may count for each session, and not for its workers."""
+    moved = work_between(seen(100.0, None, 5), seen(101.0, None, 25))
+
+    assert moved is not None
+    assert moved.reads == 20

@@ -203,7 +203,10 @@ def _beside(cold: Cold, their_bytes: int, uncounted: int) -> Cold:
     else:
         read = "worked or left meanwhile, and the server has not counted what they read"
     why = f"other sessions of this database {read}"
-    todo = "stop what else uses this database"
+    todo = (
+        "stop what else uses this database; `replayer check --engine URL` shows whether this user "
+        "lacks the right to see when it works"
+    )
     return cold.model_copy(update={"got": Temperature.UNKNOWN, "why": why, "todo": todo})
 
 
