@@ -106,6 +106,9 @@ class SessionAssembly:
         self._first_ns = UNKNOWN
         self._connections = False
         self._values = LoggedParameters()
+        """The reader of DETAIL, whose limit is log_parameter_max_length."""
+        self._values_of_failed = LoggedParameters()
+        """The reader of CONTEXT, whose limit is log_parameter_max_length_on_error."""
         self._patience_ns = {"deadlock": patience.DEADLOCK_NS}
         """First word of a timeout's name -> nanoseconds, for sessions that did not set it."""
 
@@ -495,7 +498,7 @@ class SessionAssembly:
             does, (name, _, parameters) = "extended", bound
         elif has_places(text):
             does = "extended"
-            parameters, reason = self._values.read(entry.context, text)
+            parameters, reason = self._values_of_failed.read(entry.context, text)
             if reason:
                 self._skip(state, reason, entry.time_ns)
                 return

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from replayer.capture import assembly, conversion, inputs, prefix
+from replayer.capture import assembly, conversion, inputs, logged_parameters, prefix
 from replayer.capture.action import Action
 from replayer.capture.archive import ArchiveReader
 from replayer.capture.capture_summary import CaptureSummary
@@ -482,6 +482,71 @@ def test_dots_that_a_client_bound_are_not_the_limits(tmp_path: Path) -> None:
     _, actions, _ = converted(tmp_path, text)
 
     assert statements(actions)[0].parameters == ("a long value", "short...")
+
+
+def _executed(*values: str) -> str:
+    """Return entries of statements with one parameter each, logged with a limit of 100 bytes."""
+    return "".join(
+        row(10 + at, "duration: 1.000 ms  execute S: SELECT $1",
+            detail=f"Parameters: $1 = '{_logged(value)}'")
+        for at, value in enumerate(values)
+    )  # fmt: skip
+
+
+def _logged(value: str) -> str:
+    """Return a value as PostgreSQL logs it with a limit of 100 bytes."""
+    cut = value.encode()[:100].decode(errors="ignore")
+    return f"{cut}...".replace("'", "''") if cut != value else value.replace("'", "''")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("whole", "cut"),
+    [
+        # The longest value in the log is no longest one in bytes of the value.
+        ("b" * 60 + "'" * 30, "b" * 101),
+        ("b" * 90, "'" * 101),
+        # A character has several bytes, and none is cut into two.
+        ("b" * 80, "ж" * 51),
+        ("b" * 100, "b" + "ж" * 50),
+        ("b" * 100, "b" + "😀" * 25),
+    ],
+    ids=[
+        "quotes before",
+        "quotes in it",
+        "letters of two bytes",
+        "a byte left",
+        "three bytes left",
+    ],
+)
+def test_a_value_that_the_server_cut_is_never_replayed(
+    tmp_path: Path, layout: str, whole: str, cut: str
+) -> None:
+    """The limit is in bytes of the value, whatever has more characters in the log."""
+    short = "b" * 60 + "..."
+
+    summary, actions, _ = converted(tmp_path, LAYOUTS[layout](_executed(whole, cut, short)))
+
+    assert [one.parameters for one in statements(actions)] == [(whole,), (short,)]
+    assert summary.skipped == {logged_parameters.CUT_VALUE: 1}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_values_of_failed_statements_have_a_limit_apart(tmp_path: Path, layout: str) -> None:
+    """log_parameter_max_length_on_error cuts the values in CONTEXT, whatever DETAIL has."""
+
+    def failed(second: int, value: str) -> str:
+        context = f"unnamed portal with parameters: $1 = '{value}'"
+        return row(second, "too long", level="ERROR", state="22001", query="SELECT $1",
+                   context=context)  # fmt: skip
+
+    logged = ["b" * 64 + "...", "b" * 64, "b" * 30 + "..."]
+    text = _executed("c" * 90) + "".join(failed(20 + at, one) for at, one in enumerate(logged))
+
+    summary, actions, _ = converted(tmp_path, LAYOUTS[layout](text))
+
+    assert [one.parameters for one in statements(actions)[1:]] == [(one,) for one in logged[1:]]
+    assert summary.skipped == {logged_parameters.CUT_VALUE: 1}
 
 
 def many(count: int) -> str:
