@@ -19,6 +19,7 @@ from sqlglot import exp
 from replayer.capture.action import Bounds, Fingerprint, Kind, LoggedStatement, language_of
 from replayer.capture.functions import changes_nothing
 from replayer.capture.readings import NUMBER, STRING, hidden, is_doubtful, possible, sure
+from replayer.capture.statement_words import UNTIED, changed_by_words, kind_by_words
 
 _SHOWN = 2_000
 """Characters of a normalised text that are kept."""
@@ -56,42 +57,24 @@ _LIST = re.compile(
     r"([(\[](?:(?<=\W[iI][nN] \()|(?<=\W[iI][nN]\()|(?<=[yY]\[)) ?"
     rf"{_ONE})(?: ?, ?{_ONE})+ ?(?=[)\]])"
 )
-_ROWS = re.compile(r"\b(values ?)(\([^()]*\))(?: ?, ?\([^()]*\))+", re.IGNORECASE)
-
-_KINDS: Final[dict[str, Kind]] = {
-    **dict.fromkeys(("select", "values", "table", "declare"), "select"),
-    **dict.fromkeys(("insert", "replace"), "insert"),
-    "update": "update",
-    "delete": "delete",
-    "merge": "merge",
-    **dict.fromkeys(("begin", "start"), "begin"),
-    **dict.fromkeys(("commit", "end"), "commit"),
-    **dict.fromkeys(("rollback", "abort"), "rollback"),
-    **dict.fromkeys(
-        ("create", "alter", "drop", "truncate", "comment", "grant", "revoke", "rename"), "ddl"
-    ),
-    **dict.fromkeys(("reindex", "refresh", "cluster", "import"), "ddl"),
-    **dict.fromkeys(("copy", "load"), "copy"),
-    **dict.fromkeys(("call", "do", "execute"), "call"),
-    **dict.fromkeys(("set", "reset", "use", "discard"), "set"),
-}
-_MAIN = re.compile(r"\) ?(select|insert|update|delete|merge)\b", re.IGNORECASE)
-_WORD = re.compile(r"[\s(]*(\w+)")
-_TARGET = re.compile(
-    r"\b(?:insert(?: ignore)? into|replace(?: into)?|update(?: only)?|delete from(?: only)?"
-    r"|merge into|truncate(?: table)?(?: only)?|copy(?: binary(?! from\b))?"
-    r"|alter table(?: if exists)?(?: only)?|into table) ([\w.\"`$]+)",
+_MADE_UP = re.compile(
+    r"(?:savepoint|release|rollback|declare|fetch|move|close|deallocate)\b", re.IGNORECASE
+)
+_MADE_UP_NAME = re.compile(
+    r"((?:\A|;) ?(?:savepoint|release(?: savepoint)?+|declare|close|deallocate(?: prepare)?+"
+    r"|rollback(?: work| transaction)?+ to(?: savepoint)?+"
+    r"|(?:fetch|move)(?: (?:next|prior|first|last|forward|backward|absolute|relative))?+"
+    r"(?: [-+]?0| all)?+(?: from| in)?+) )(?!all\b)(?:(?:\"[^\"]*\")+|`[^`]*`|[^\W\d][\w$]*)",
     re.IGNORECASE,
 )
+"""A name that clients make up for a savepoint, a cursor or a prepared statement."""
+_ROWS = re.compile(r"\b(values ?)(\([^()]*\))(?: ?, ?\([^()]*\))+", re.IGNORECASE)
+
 _TABLE = re.compile(
     r"\b(?:from|join|into|update|table|copy|only|truncate|merge into) "
     r"(?!only\b|select\b|table\b)((?:[\w$]+|\"[^\"]+\"|`[^`]+`)(?:\.(?:[\w$]+|\"[^\"]+\"|`[^`]+`))?)",
     re.IGNORECASE,
 )
-_UNTIED: Final[frozenset[Kind]] = frozenset(("begin", "commit", "rollback", "set"))
-_COPY_OUT = re.compile(r"\bto (?:stdout|program|'\?')", re.IGNORECASE)
-_COPIED_QUERY = re.compile(r"\s*copy ?\((.*)\) ?to\b", re.IGNORECASE)
-"""COPY of a query's rows, which may be those that an INSERT, UPDATE or DELETE returns."""
 _AUTOCOMMIT = re.compile(
     r"(?:\s*set\s|.*,)\s*(?:@@|session\s+|local\s+)*(?:session\.|local\.)?autocommit\s*:?=\s*(\w+)",
     re.IGNORECASE | re.DOTALL,
@@ -169,6 +152,8 @@ class Fingerprints:
         key = cheap if len(cheap) <= _LONGEST_KEY else _digest(cheap, 16)
         known = self._forms.get(key)
         if known is None:
+            if (unnamed := _unnamed(cheap)) != cheap:
+                return self.of_form(unnamed)
             room = len(self._forms) < _MOST_FORMS and self._form_characters < _MOST_PARSED
             known = describe(cheap, self._dialect, parsed=room)
             if room:
@@ -236,6 +221,13 @@ def _shortened(text: str, dialect: str) -> str:
     return text.rstrip("; ")
 
 
+def _unnamed(cheap: str) -> str:
+    """Return a form with '?' for each name that clients make up, such as that of a savepoint."""
+    if ";" in cheap or _MADE_UP.match(cheap):
+        return _MADE_UP_NAME.sub(r"\1'?'", cheap)
+    return cheap
+
+
 def _masked(text: str, dialect: str) -> str:
     """Return a text with '?' for each part that may be in a string, and 0 for each number."""
     parts, at = [], 0
@@ -287,7 +279,7 @@ def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
     """
     trees = _trees(cheap, dialect) if parsed and len(cheap) <= _PARSED else ()
     parts = [part for part in cheap.split(";") if part.strip()]
-    kinds = [_kind(part) for part in parts] or ["other"]
+    kinds = [kind_by_words(part) for part in parts] or ["other"]
     bounds = _folded(
         [_bounds(part, kind, dialect) for part, kind in zip(parts, kinds, strict=False)]
     )
@@ -296,11 +288,32 @@ def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
         kind = _kind_of(trees[0], kinds[0])
         text = "; ".join(_normalised(tree, dialect) for tree in trees)
     else:
-        writes = _together([_worded(part, kind) for part, kind in zip(parts, kinds, strict=False)])
+        writes = _together(
+            [
+                changed_by_words(part, kind, dialect)
+                for part, kind in zip(parts, kinds, strict=False)
+            ]
+        )
         text = _NUMBERS.sub("?", cheap.replace("'?'", "?").replace("$1", "?"))
         kind = kinds[0]
-    number = int.from_bytes(_digest(text, 8), "big", signed=True)
+    number = _number(text if trees else _case_folded(text, dialect))
     return Fingerprint(number, _cut(text), kind, writes, bounds)
+
+
+def _case_folded(text: str, dialect: str) -> str:
+    """Return a text in which the case of letters is the same where it means nothing.
+
+    In MySQL, the case of a table's name may mean something.
+    """
+    if dialect != "postgres" or text.islower():
+        return text
+    parts = text.split('"')
+    parts[::2] = [part.lower() for part in parts[::2]]
+    return '"'.join(parts)
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(_digest(text, 8), "big", signed=True)
 
 
 def _agreed(cheap: str, ways: Sequence[Fingerprint]) -> Fingerprint:
@@ -314,9 +327,7 @@ def _agreed(cheap: str, ways: Sequence[Fingerprint]) -> Fingerprint:
     writes = usual.writes if all(one.writes == usual.writes for one in ways) else None
     text = _NUMBERS.sub("?", cheap.replace("'?'", "?").replace("$1", "?"))
     # The same text is left of statements that do other things.
-    number = int.from_bytes(
-        _digest(f"{text} {usual.kind} {usual.bounds} {writes}", 8), "big", signed=True
-    )
+    number = _number(f"{text} {usual.kind} {usual.bounds} {writes}")
     return Fingerprint(number, _cut(text), usual.kind, writes, usual.bounds)
 
 
@@ -347,8 +358,16 @@ def _trees(cheap: str, dialect: str) -> Sequence[exp.Expression]:
 
 
 def _misread(tree: exp.Expr) -> bool:
-    """Return whether sqlglot took the word BINARY of an old COPY BINARY for a table's name."""
-    return isinstance(tree, exp.Copy) and tree.this.name.lower() == "binary"
+    """Return whether sqlglot took a statement for another one.
+
+    It takes the word BINARY of an old COPY BINARY for a table's name, the name that `_unnamed`
+    replaces for an alias, and that of a savepoint for a quoted name.
+    """
+    if isinstance(tree, exp.Copy):
+        return bool(tree.this.name.lower() == "binary")
+    if isinstance(tree, exp.Rollback):
+        return tree.args.get("savepoint") is not None
+    return isinstance(tree, exp.Alias)
 
 
 def _normalised(tree: exp.Expression, dialect: str) -> str:
@@ -368,15 +387,6 @@ def _normalised(tree: exp.Expression, dialect: str) -> str:
 
     # Without copies: the tree is not needed any more.
     return tree.transform(general, copy=False).sql(dialect, comments=False, copy=False)
-
-
-def _kind(part: str) -> Kind:
-    word = _WORD.match(part)
-    first = word[1].lower() if word else ""
-    if first == "with":
-        main = _MAIN.search(part)
-        first = main[1].lower() if main else "select"
-    return _KINDS.get(first, "other")
 
 
 def _kind_of(tree: exp.Expression, kind: Kind) -> Kind:
@@ -455,36 +465,12 @@ def _together(writes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | Non
     return tuple(names)
 
 
-def _worded(part: str, kind: Kind) -> tuple[str, ...] | None:
-    """Return the tables that a statement changes, found by patterns without parsing it.
-
-    `part` is the statement's text.  The names are without schemas.  Returns () for a statement that
-    changes no table, and None if the tables are unknown.
-    """
-    if kind == "copy" and (query := _COPIED_QUERY.match(part)) is not None:
-        part, kind = query[1], _kind(query[1])
-    if kind in _UNTIED or (kind == "copy" and _COPY_OUT.search(part)):
-        return ()
-    if kind in ("select", "other"):
-        locked = re.search(
-            r"\bfor (?:no key )?(?:update|share|key share)\b|^lock ", part, re.IGNORECASE
-        )
-        return None if locked else ()
-    targets = [_plain(name) for name in _TARGET.findall(part)]
-    return tuple(dict.fromkeys(targets)) or None
-
-
-def _plain(name: str) -> str:
-    """Return a table's name in lower case, without its schema and without quotes."""
-    return name.replace("`", '"').rsplit(".", 1)[-1].strip('"').lower()
-
-
 def _writes(tree: exp.Expression, kind: Kind) -> tuple[str, ...] | None:
     """Return the tables that a parsed statement changes or whose rows it locks; None if unknown.
 
     The result is () if there are none.  Names are in lower case, without schemas.
     """
-    if kind in _UNTIED:
+    if kind in UNTIED:
         return ()
     if kind == "ddl":
         return _defined(tree)

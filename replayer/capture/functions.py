@@ -48,7 +48,7 @@ _LISTED = """
     timediff weekday week weekofyear year yearweek aes_encrypt aes_decrypt compress uncompress
     database schema user session_user system_user current_user connection_id found_rows row_count
     last_insert_id charset collation coercibility get_lock release_lock release_all_locks
-    is_free_lock is_used_lock name_const any_value default values bin oct conv rand
+    is_free_lock is_used_lock name_const any_value default values bin oct conv rand row
 """
 _NAMES = frozenset(_LISTED.split())
 

@@ -180,6 +180,131 @@ def test_what_a_statement_does(
 
 
 @pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('SAVEPOINT "s140123_x1"', "savepoint s2"),
+        ("RELEASE SAVEPOINT a1", 'release savepoint "b 2"'),
+        ("ROLLBACK TO SAVEPOINT a1", "rollback to savepoint b"),
+        (
+            'DECLARE "_django_curs_1_7" NO SCROLL CURSOR FOR SELECT a FROM t WHERE b = 5',
+            "declare c2 no scroll cursor for select a from t where b = 6",
+        ),
+        ('FETCH 2000 FROM "_django_curs_1_7"', "fetch 10 from c"),
+        ("MOVE FORWARD ALL IN c1", "move forward all in c2"),
+        ("FETCH NEXT c1", "fetch next c2"),
+        ("CLOSE c1", 'CLOSE "c2"'),
+        ("DEALLOCATE pdo_stmt_00000001", "DEALLOCATE pdo_stmt_00000002"),
+        ("SAVEPOINT _E_1;select a from t;release _E_1", "SAVEPOINT _E_2;select a from t;release b"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["postgres", "mysql"])
+def test_a_name_that_a_client_makes_up_is_no_form(engine: str, one: str, other: str) -> None:
+    """Names of savepoints, cursors and prepared statements do not fill the memory of forms."""
+    forms = [_of(text.lower(), engine) for text in (one, other)]
+
+    assert forms[0] == forms[1]
+    assert forms[0] == _of(cheap_form(forms[0].text.replace("?", "'?'"), engine), engine)
+    assert not any(name in forms[0].text for name in ("curs_", "c1", "a1", "pdo", "s140", "_e_"))
+
+
+def test_all_and_the_end_of_a_transaction_are_no_names() -> None:
+    """CLOSE ALL closes every cursor, and a ROLLBACK without a savepoint ends the transaction."""
+    for one, other in [
+        ("close all", "close a"), ("deallocate all", "deallocate a"), ("rollback", "rollback to a"),
+        ("fetch all from c", "fetch c"), ("rollback to a", "rollback prepared 'a'"),
+    ]:  # fmt: skip
+        assert _of(one).number != _of(other).number
+
+
+_READ_IN_BRACKETS = """
+select count(*) filter (where a), sum(b) over (partition by c), pg_catalog.lower(d), "left"(i, 1),
+ cast(e as numeric(3, 2)), f::varchar(10), coalesce(g, (h)), $1::timestamp(3), array(select 1),
+ row(1, 2), extract(day from a), interval '1 day'
+from t as u(a, b) join lateral unnest($1) with ordinality v(a, b) using (a)
+where (c, d) in ((1, 2)) and e = any($2) or not (exists (select 1))
+group by grouping sets ((a), (b)) limit (1)
+"""
+_UNPARSED = [
+    ("with x as (insert into a(v) values (1, now()) returning id) select id from x", ("a",)),
+    ("with x as (update only s.accounts set v = 1 returning id) select 1", ("accounts",)),
+    ("with x as (delete from a), y as (merge into b using x on c when matched then delete) table x",
+     ("a", "b")),
+    ("with x as (insert into a(v) values (1) on conflict (v) do update set v = 2) select v from x",
+     ("a",)),
+    ("select do_transfer($1, $2)", None),
+    ('select app."doTransfer" ($1)', None),
+    ("with x(a, b) as (select f(1), 2) select a from x", None),
+    ("explain (analyze, buffers) update t set a = 1", ("t",)),
+    ("explain analyze select f(1)", None),
+    ("explain update t set a = 1", ()),
+    ("declare c cursor for select f(1)", None),
+    ("select a into b from t", None),
+    ("with x(a, b) as (select 1, 2), y(c) as not materialized (select 3) select a, c from x", ()),
+    (_READ_IN_BRACKETS, ()),
+    ("select * from json_to_recordset('x') as x(a int), generate_series(1, 2) y(b)", ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "writes"), _UNPARSED)
+def test_what_a_select_changes_is_known_without_the_parser(
+    text: str, writes: tuple[str, ...] | None
+) -> None:
+    """A text that is too long for it, or that comes too late, is not taken for a read."""
+    form = fingerprint.describe(cheap_form(text, "postgres"), "postgres", parsed=False)
+
+    assert form.writes == writes
+    assert form.kind == ("other" if "explain" in text else "select")
+
+
+def test_what_a_statement_changes_is_the_same_with_the_parser_and_without_it() -> None:
+    """Or it is not known."""
+    for text in [*(one[0] for one in _STATEMENTS), *(one[0] for one in _UNPARSED)]:
+        cheap = cheap_form(text, "postgres")
+        parsed, worded = (
+            fingerprint.describe(cheap, "postgres", parsed=way) for way in (True, False)
+        )
+        assert worded.kind == parsed.kind
+        if parsed.kind in {"select", "other"} and worded.writes is not None:
+            assert worded.writes == parsed.writes
+
+
+def test_a_statement_that_is_too_long_for_the_parser_is_no_read() -> None:
+    """Its WITH is searched for what it changes."""
+    rows = ", ".join(f"(now(), ${number})" for number in range(2_000))
+    text = f"with x as (insert into a(v, w) values {rows} returning id) select id from x"
+
+    form = _of(text)
+
+    assert len(cheap_form(text, "postgres")) > fingerprint._PARSED
+    assert (form.kind, form.writes) == ("select", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("with x as (insert into a(v) select 1 returning v) update t set a = 1", "update"),
+        ("with x as (select (a) from t) delete from t", "delete"),
+        ("with recursive x as (select 1 union (select 2)) select * from x", "select"),
+    ],
+)
+def test_the_kind_of_a_statement_with_with_is_that_of_its_main_part(text: str, kind: str) -> None:
+    """Also without the parser."""
+    for parsed in (True, False):
+        assert fingerprint.describe(text, "postgres", parsed=parsed).kind == kind
+
+
+def test_the_case_of_letters_is_no_form_without_the_parser() -> None:
+    """But that of a name in quotes is, and that of a table of MySQL may be."""
+
+    def number(text: str, engine: str = "postgres") -> int:
+        return fingerprint.describe(cheap_form(text, engine), engine, parsed=False).number
+
+    assert number("SELECT A FROM t") == number("select a from T")
+    assert number('select "A" from t') != number('select "a" from t')
+    assert number("select a from `T`", "mysql") != number("select a from `t`", "mysql")
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "writes"),
     [
         (r"select 'x\'as a into zq7 from t where b='y'", "select", None),
