@@ -75,6 +75,7 @@ _TABLE = re.compile(
     r"(?!only\b|select\b|table\b)((?:[\w$]+|\"[^\"]+\"|`[^`]+`)(?:\.(?:[\w$]+|\"[^\"]+\"|`[^`]+`))?)",
     re.IGNORECASE,
 )
+_IDENTIFIED: Final[frozenset[Kind]] = frozenset(("select", "insert", "update", "delete", "merge"))
 _AUTOCOMMIT = re.compile(
     r"(?:\s*set\s|.*,)\s*(?:@@|session\s+|local\s+)*(?:session\.|local\.)?autocommit\s*:?=\s*(\w+)",
     re.IGNORECASE | re.DOTALL,
@@ -115,8 +116,10 @@ class Fingerprints:
         has none.
         """
         known = self._texts.get(text)
-        if known is not None and query_id in (0, known.fingerprint.number):
-            return known
+        if known is not None:
+            form = known.fingerprint
+            if not query_id or query_id == form.number or not _is_identified(form):
+                return known
         statement = LoggedStatement(text, self._fingerprint(text, query_id))
         if len(text) <= _LONGEST_TEXT:
             if len(self._texts) >= _MOST_TEXTS or self._characters > _MOST_CHARACTERS:
@@ -135,6 +138,8 @@ class Fingerprints:
         known = self._ids.get(query_id)
         if known is None:
             form = self._form(text)
+            if not _is_identified(form):
+                return form
             known = Fingerprint(query_id, form.text, form.kind, form.writes, form.bounds)
             if len(self._ids) < _MOST_FORMS:
                 self._ids[query_id] = known
@@ -164,6 +169,15 @@ class Fingerprints:
                     # collection off.
                     gc.collect()
         return known
+
+
+def _is_identified(form: Fingerprint) -> bool:
+    """Return whether the server's query id is the same for all statements of a form.
+
+    In PostgreSQL 14 and 15, the id of any other statement is a hash of its text, with its comments
+    and values.
+    """
+    return form.kind in _IDENTIFIED and form.text[:8].lower() != "declare "
 
 
 def cheap_form(text: str, dialect: str) -> str:

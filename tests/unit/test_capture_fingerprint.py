@@ -344,6 +344,23 @@ def test_the_servers_query_id_is_the_number_where_it_is_logged() -> None:
     assert known.statement("select 3").fingerprint.number == 17
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["BEGIN /*request='{}'*/", "/*{}*/ commit", "rollback -- {}", "set a = '{}'", "savepoint s{}",
+     "declare c{} cursor for select 1", "create table t (a int) /*{}*/", "call p({})"],
+)  # fmt: skip
+def test_the_servers_query_id_of_a_utility_statement_is_not_its_form(text: str) -> None:
+    """In PostgreSQL 14 and 15 it is a hash of the text, with its comments and its values."""
+    known = Fingerprints()
+    forms = {
+        known.statement(text.format(number), number + 100).fingerprint.number
+        for number in [*range(20), *range(20)]
+    }
+
+    assert forms == {_of(text.format(7)).number}
+    assert not known._ids
+
+
 _secret = st.text(string.ascii_letters + string.digits + " -/*$;\"'\\?", min_size=3, max_size=12)
 
 
