@@ -47,6 +47,9 @@ _ESCAPES = {
     "x": ("", r"\d*"),
     "Q": ("query_id", r"-?\d+"),
 }
+_NAMES = "ud"
+_WORDS_BEFORE = re.compile(r"%-?\d*[abi] \Z")
+"""An escape whose value may have several words: they are no part of the name that follows it."""
 _FINE = "mn"
 """The escapes of a time with its fraction of a second."""
 FIELDS = (
@@ -70,13 +73,37 @@ _KEYS = {
     **dict.fromkeys(("backend", "backend_type", "b", "type"), "%b"),
     **dict.fromkeys(("start", "session_start", "s"), "%s"),
 }
+_WORDED = {key: escape for key, escape in _KEYS.items() if escape in {"%a", "%b", "%i"}}
+"""Keys whose values may have several words, such as PostgreSQL JDBC Driver."""
+
+
+def _any_of(keys: Iterable[str]) -> str:
+    return "|".join(sorted(keys, key=len, reverse=True))
+
+
+_IS = r"(?:=| = |: )"
+_VALUE = r"(?:\[unknown\]|\[local\]|[^\s,\]\|;)]*+)"
+_TAGS = (
+    *("SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "BEGIN", "COMMIT", "ROLLBACK", "PARSE"),
+    *("BIND", "EXECUTE", "FETCH", "COPY", "SET", "SHOW", "CALL", "DO", "CREATE", "ALTER", "DROP"),
+    *("TRUNCATE", "VACUUM", "ANALYZE", "idle", "authentication", "startup", "initializing"),
+)
+"""First words of the values of %i, which may follow an application's name."""
+_MORE = (
+    rf"(?: (?!(?:{'|'.join(_TAGS)})\b|\w+ = |(?:{_any_of(_KEYS)}): )"
+    r"(?:[^\W\d][\w.+]*+|-)(?=[\s,\]|;):]|\Z))*+"
+)
+"""Further words of a value, which stand before a separator, another part or the end."""
+_UP_TO_KEY = rf"(?:[^=\[]|\[(?!\d+\]))*?(?=[,|;] ?(?:{_any_of(_KEYS)}){_IS})"
+"""A value up to the separator before the next key."""
 _TOKENS = re.compile(
     rf"(?P<m>{STAMP}\.\d{{1,6}}(?: {ZONE})?)|(?P<t>{STAMP}(?: {ZONE})?)"
     r"|(?P<n>\b\d{10}\.\d{3}\b)"
-    rf"|(?P<key>\b(?:{'|'.join(sorted(_KEYS, key=len, reverse=True))}))(?P<is>=| = |: )"
-    r"(?P<value>\[unknown\]|\[local\]|[^\s,\]\|;)]*)"
+    rf"|(?P<worded>\b(?:{_any_of(_WORDED)}){_IS})(?:{_UP_TO_KEY}|{_VALUE}{_MORE})"
+    rf"|(?P<key>\b(?:{_any_of(_KEYS)}){_IS}){_VALUE}"
     r"|(?P<c>\b[0-9a-f]{8}\.[0-9a-f]{1,8}\b)|(?P<l>(?<=\[)\d+(?=-\d+\]))"
-    r"|(?P<ud>(?:\[unknown\]|[\w.$-]*)@(?:\[unknown\]|[\w.$-]*)(?P<app>/(?:\[unknown\]|[\w.$-]*))?)"
+    r"|(?P<ud>(?:\[unknown\]|[\w.$-]*)@(?:\[unknown\]|[\w.$-]*)"
+    rf"(?P<app>/(?:\[unknown\]|[\w.$-]*+){_MORE})?)"
     r"|(?P<r>\[local\]|(?:\d{1,3}\.){3}\d{1,3}(?:\(\d+\))?|(?=[0-9a-f]*:[0-9a-f:]*:)[0-9a-f:]{3,39}"
     r"(?:\(\d+\))?|[\w.-]+\(\d+\))"
     r"|(?P<v>\b\d+/\d+\b)|(?P<e>\b(?:00000|[0-9A-Z]{2}[0-9A-Z]{3})\b(?<!\d{5})|\b00000\b)"
@@ -123,7 +150,8 @@ def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefi
             parts.append("(?:")
             optional += 1
         else:
-            parts.append(_fragment(escape, seen, padded=bool(width)))
+            after_words = _WORDS_BEFORE.search(template, 0, match.start()) is not None
+            parts.append(_fragment(escape, seen, padded=bool(width), after_words=after_words))
             is_fine = is_fine or escape in _FINE
     pattern = re.compile("".join(parts) + ")?" * optional + rf"\s*?{_LEVEL}")
     _check(template, seen, timed=timed, known=known)
@@ -144,12 +172,18 @@ def _check(template: str, seen: set[str], *, timed: bool, known: bool) -> None:
         )
 
 
-def _fragment(escape: str, seen: set[str], *, padded: bool) -> str:
+def _fragment(escape: str, seen: set[str], *, padded: bool, after_words: bool) -> str:
+    """Return the pattern of an escape; add the field that it is to `seen`.
+
+    Pass `after_words=True` if only a blank separates it from a value that may have several words.
+    """
     if escape == "%":
         return "%"
     if escape not in _ESCAPES:
         raise Impossible(f"log_line_prefix has no %{escape}")
     field, pattern = _ESCAPES[escape]
+    if after_words and escape in _NAMES:
+        pattern = r"\S*?"
     space = r"\s*?" if padded else ""
     if not field or field in seen:
         return f"{space}(?:{pattern}){space}"
@@ -223,8 +257,8 @@ def _template(begin: str) -> str:
 
     def escape(match: re.Match[str]) -> str:
         kind = match.lastgroup or ""
-        if match["key"] is not None:
-            return f"{match['key']}{match['is']}{_KEYS[match['key']]}"
+        if (begin := match["worded"] or match["key"]) is not None:
+            return f"{begin}{_KEYS[begin.rstrip('=: ')]}"
         if match["ud"] is not None:
             return "%u@%d/%a" if match["app"] is not None else "%u@%d"
         if kind == "p" and "p" in seen:

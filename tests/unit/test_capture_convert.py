@@ -797,6 +797,67 @@ def test_a_prefix_is_found_by_itself(tmp_path: Path, begin: str) -> None:
     assert summary.sessions == 1
 
 
+@pytest.mark.parametrize(
+    ("begin", "template"),
+    [
+        (" [77]: [4-1] user=ann,db=shop,app={},client=10.0.0.1 ",
+         "%m [%p]: [%l-%x] user=%u,db=%d,app=%a,client=%r "),
+        (" [77] user=ann db=shop app={} host=10.0.0.1 ", "%m [%p] user=%u db=%d app=%a host=%r "),
+        (" [77] [app={}] ann@shop ", "%m [%p] [app=%a] %u@%d "),
+        (" [77] ann@shop app={} ", "%m [%p] %u@%d app=%a "),
+        (" [77] app={} SELECT ", "%m [%p] app=%a SELECT "),
+        (" [77] ann@shop/{} ", "%m [%p] %u@%d/%a "),
+        (" [77] ann@shop/{}: ", "%m [%p] %u@%d/%a: "),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["psql", "PostgreSQL JDBC Driver", "Job - Main", "[unknown]"])
+def test_a_name_of_several_words_is_one_value_of_a_prefix(
+    begin: str, template: str, name: str
+) -> None:
+    """Lines of one application show the prefix of those of all others."""
+    stamp = "2026-05-16 05:11:10.123 UTC"
+    line = f"{stamp}{begin.format(name)}LOG:  duration: 1.000 ms  statement: SELECT 1"
+
+    found = prefix.guessed([line] * 3)
+
+    assert found is not None
+    assert found.template == template
+    match = found.pattern.match(f"{stamp}{begin.format('Other App')}LOG:  x")
+    assert match is not None
+    values = {"application": "Other App", "user": "ann", "database": "shop"}
+    assert {one: match[one] for one in values if found.has(one)} == {
+        one: value for one, value in values.items() if found.has(one)
+    }
+
+
+def test_a_version_in_a_name_is_no_number_of_a_prefix() -> None:
+    """Nor is a bracket in it the end of the value, if a separator and a key follow."""
+    for name in ("DBeaver 23.1.0 - Main <shop>", "worker 6.5 [0 of 5 busy]"):
+        begin = f"2026-05-16 05:11:10.123 UTC [77] app={name},user=ann "
+        found = prefix.guessed([f"{begin}LOG:  duration: 1.000 ms  statement: SELECT 1"] * 3)
+
+        assert found is not None
+        assert found.template == "%m [%p] app=%a,user=%u "
+
+
+@pytest.mark.parametrize("given", [None, "%m [%p] %a %u@%d "])
+def test_words_before_a_user_are_no_part_of_its_name(tmp_path: Path, given: str | None) -> None:
+    """Where only a blank separates an application from it, also one of several words."""
+    names = ["psql", "psql", "PostgreSQL JDBC Driver"]
+    text = "".join(
+        f"2026-05-16 05:11:10.{at}00 UTC [7{at}] {name} ann@shop LOG:  "
+        f"duration: 1.000 ms  statement: SELECT {at}\n"
+        for at, name in enumerate(names)
+    )
+
+    converted(tmp_path, text, prefix=given)
+
+    with ArchiveReader(tmp_path / "out.replay") as reader:
+        sessions = [one for block in reader.blocks() for one in block.sessions]
+    assert [(one.user, one.database) for one in sessions] == [("ann", "shop")] * 3
+    assert [one.application for one in sessions] == (names if given else [""] * 3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path: Path, layout: str) -> None:
