@@ -110,6 +110,8 @@ class ArchiveWriter:
         self._ends: dict[int, int] = {}
         self._sessions: dict[int, LoggedSession] = {}
         self._new: set[int] = set()
+        self._changed: set[int] = set()
+        """Sessions that were described again after their description was written."""
 
     def __enter__(self) -> Self:
         return self
@@ -118,8 +120,15 @@ class ArchiveWriter:
         self._file.abandon()
 
     def describe(self, session: LoggedSession) -> None:
-        """Store what is known of a session; call it before the session's first action is added."""
+        """Store what is known of a session; call it before the session's first action is added.
+
+        Call it again if more becomes known.  What is already written does not have that.
+        """
+        is_known = session.number in self._sessions
         self._sessions[session.number] = session
+        if is_known:
+            self._changed.add(session.number)
+            return
         self._new.add(session.number)
         if session.began_before:
             self._transactions.begin_before(session.number)
@@ -240,7 +249,8 @@ class ArchiveWriter:
             rows = self._window[begin : min(begin + _BLOCK_ROWS, count)]
             self._characters -= sum([row.length for row in rows])
             for part in _parted(rows):
-                self._write(part, self._new)
+                self._write(part, self._new | self._changed)
+                self._changed.difference_update([row.session for row in part])
         if count:
             self._written = self._window[count - 1][0]
         del self._window[:count]
@@ -276,7 +286,8 @@ class ArchiveWriter:
 
     def _forget_sessions(self) -> None:
         """Forget the oldest descriptions of sessions that are already written, to save memory."""
-        old = [number for number in self._sessions if number not in self._new]
+        kept = self._new | self._changed
+        old = [number for number in self._sessions if number not in kept]
         for number in old[: _MOST_SESSIONS // 2]:
             del self._sessions[number]
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from replayer.capture import error_states, fingerprint, holes, patience
 from replayer.capture.action import UNKNOWN, Action, Does, LoggedSession
+from replayer.capture.application_names import ApplicationNames, NamedSession, known_name
 from replayer.capture.entry import HOLED, LogEntry, ReadCounts
 from replayer.capture.inputs import CUT
 from replayer.capture.logged_parameters import LoggedParameters, has_places
@@ -38,13 +39,14 @@ _AUTHORIZED = re.compile(
     r"(?: application_name=(?P<application>.*?))?(?: SSL enabled.*| GSS .*| identity=.*)?\Z"
 )
 _STARTING = re.compile(r"starting PostgreSQL (\d{1,2}(?:\.\d{1,2}|beta\d|rc\d|devel)?)")
-_NAMES = {"[unknown]": ""}
 _MOST_SESSIONS = 50_000
 """Limit on the sessions known at once: a log may not have the ends of sessions."""
 _LONGEST_NS = 10**17
 """Three years, in nanoseconds: a longer duration is damage."""
 _MOST_REMEMBERED = 8192
 _LONGEST_REMEMBERED = 1024
+_Origin = tuple[str, str, str, str]
+"""User, database, host and application_name of a session, as an entry has them."""
 _IGNORE, _EXECUTE, _BIND, _FETCH, _PARSE = range(5)
 
 
@@ -64,12 +66,14 @@ class _Known:
     """The state of one session of the log: its open statement, its waits, its known timeouts."""
 
     __slots__ = (
-        *("begun", "bound", "bound_ns", "connected", "free_ns", "local_ns", "number"),
+        *("begun", "bound", "bound_ns", "connected", "free_ns", "local_ns", "named", "number"),
         *("origin", "patience_ns", "planned_ns", "received_ns", "transactions", "waits_ns"),
     )
 
-    def __init__(self, origin: tuple[str, str, str]) -> None:
+    def __init__(self, origin: _Origin) -> None:
         self.number = 0
+        self.named: NamedSession | None = None
+        """The session with its name; None until it is connected."""
         self.origin = origin
         self.connected = False
         self.received_ns = UNKNOWN
@@ -95,7 +99,7 @@ class SessionAssembly:
     """A converter from PostgreSQL's log entries to clients' actions in the order of their ends."""
 
     def __init__(self, reading: ReadCounts, announce: Callable[[LoggedSession], None]) -> None:
-        self._reading, self._announce = reading, announce
+        self._reading, self._names = reading, ApplicationNames(announce)
         self._known: dict[str, _Known] = {}
         self._ended: list[Action] = []
         self._extended: dict[str, tuple[int, str, str]] = {}
@@ -138,6 +142,8 @@ class SessionAssembly:
         for state in self._known.values():
             self._give_up(state, max(state.free_ns, state.begun.start_ns if state.begun else 0))
         self._known.clear()
+        if note := self._names.note():
+            self._reading.notes[note] = None
         return self._ended
 
     def _broken_off(self, entry: LogEntry) -> None:
@@ -284,7 +290,7 @@ class SessionAssembly:
         """Begin a session whose connection `entry` logs; `match` has its user and database."""
         self._connections = True
         self._others.pop(entry.session, None)
-        if (_name(entry.application) or match["application"]) in OWN_NAMES:
+        if (known_name(entry.application) or match["application"]) in OWN_NAMES:
             self._known.pop(entry.session, None)
             self._leave_out(entry)
             return
@@ -298,9 +304,9 @@ class SessionAssembly:
             state,
             LoggedSession(
                 self._reading.sessions,
-                _name(entry.user) or asked["user"],
-                _name(entry.database) or asked["database"] or asked["user"],
-                _name(entry.application) or asked["application"],
+                known_name(entry.user) or asked["user"],
+                known_name(entry.database) or asked["database"] or asked["user"],
+                known_name(entry.application) or asked["application"],
             ),
             entry.time_ns if state.received_ns == UNKNOWN else state.received_ns,
             entry.time_ns,
@@ -313,9 +319,9 @@ class SessionAssembly:
 
     def _open(self, state: _Known, session: LoggedSession, start_ns: int, end_ns: int) -> None:
         state.number, state.connected = session.number, True
+        state.named = self._names.begin(session)
         state.free_ns = end_ns + 1
         self._reading.sessions += 1
-        self._announce(session)
         duration = end_ns - start_ns if end_ns > start_ns else UNKNOWN
         self._ended.append(Action(session.number, "connect", start_ns, duration))
 
@@ -332,9 +338,11 @@ class SessionAssembly:
         """
         state = self._known.get(entry.session)
         if state is not None and state.connected:
-            if state.origin == (entry.user, entry.database, entry.remote):
+            if state.origin == (entry.user, entry.database, entry.remote, entry.application):
                 return state
-            if _same(state.origin, entry):
+            if _same(state.origin, entry) and state.named is not None:
+                self._names.follow(state.named, entry.application)
+                state.origin = *state.origin[:3], entry.application
                 return state
             # The process number was used again, in a log without the ends of sessions.
             self._close(entry.session, start_ns)
@@ -351,7 +359,7 @@ class SessionAssembly:
         before = received == UNKNOWN and self._began_before(entry)
         state = self._known[entry.session] = _Known(_origin(entry))
         state.transactions.cut = before
-        names = _name(entry.user), _name(entry.database), _name(entry.application)
+        names = known_name(entry.user), known_name(entry.database), known_name(entry.application)
         session = LoggedSession(self._reading.sessions, *names, (), before)
         end = start_ns - 1
         self._open(state, session, end if received == UNKNOWN else min(received, end), end)
@@ -561,22 +569,18 @@ def _prepared(name: str) -> str:
     return "" if name == "<unnamed>" else name
 
 
-def _origin(entry: LogEntry) -> tuple[str, str, str]:
-    return entry.user, entry.database, entry.remote
+def _origin(entry: LogEntry) -> _Origin:
+    return entry.user, entry.database, entry.remote, entry.application
 
 
-def _same(origin: tuple[str, str, str], entry: LogEntry) -> bool:
+def _same(origin: _Origin, entry: LogEntry) -> bool:
     """Return whether user, database and host of a session (`origin`) and an entry do not differ.
 
     A value that is not logged fits any other.
     """
-    new = _name(entry.user), _name(entry.database), _name(entry.remote)
-    return all(not one or not two or one == two for one, two in zip(map(_name, origin), new,
-                                                                     strict=True))  # fmt: skip
-
-
-def _name(text: str) -> str:
-    return _NAMES.get(text, text)
+    new = known_name(entry.user), known_name(entry.database), known_name(entry.remote)
+    pairs = zip(map(known_name, origin[:3]), new, strict=True)
+    return all(not one or not two or one == two for one, two in pairs)
 
 
 def _session_start(session: str) -> int:

@@ -21,7 +21,7 @@ import pytest
 import zstandard
 
 from replayer.capture import assembly, conversion, inputs, logged_parameters, prefix
-from replayer.capture.action import Action
+from replayer.capture.action import Action, LoggedSession
 from replayer.capture.archive import ArchiveReader
 from replayer.capture.capture_summary import CaptureSummary
 from replayer.capture.inputs import LONGEST_LINE
@@ -33,7 +33,7 @@ HEAD = "2026-05-16 05:11:{second:06.3f} UTC"
 def row(
     second: float, message: str, *, detail: str = "", level: str = "LOG", state: str = "00000",
     query: str = "", context: str = "", session: str = "6a07fca4.3e9", line: int = 1,
-    query_id: int = 0, vxid: str = "",
+    query_id: int = 0, vxid: str = "", application: str = "psql",
 ) -> str:  # fmt: skip
     """Return one record as PostgreSQL 14 and later write it.
 
@@ -44,7 +44,7 @@ def row(
     cells = [
         *(stamp, "ann", "shop", "1001", "10.0.0.1:54321", session, line, "SELECT"),
         *("2026-05-16 05:11:00 UTC", vxid, 0, level, state, message, detail, "", "", "", context),
-        *(query, "", "", "psql", "client backend", "", query_id),
+        *(query, "", "", application, "client backend", "", query_id),
     ]
     bare = {0, 3, 5, 6, 8, 9, 10, 11, 12, 17, 20, 24, 25}
     text = [
@@ -347,6 +347,72 @@ def test_states_that_the_log_does_not_have_are_known_by_their_words(tmp_path: Pa
     _, actions, _ = converted(tmp_path, text)
 
     assert [one.sqlstate for one in statements(actions)] == ["23505", UNKNOWN_STATE]
+
+
+_CONNECTS = "connection authorized: user=ann database=shop"
+
+
+def _described(folder: Path) -> list[LoggedSession]:
+    """Return the descriptions of sessions in the converted file, in their order."""
+    with ArchiveReader(folder / "out.replay") as reader:
+        return [session for block in reader.blocks() for session in block.sessions]
+
+
+@pytest.mark.parametrize("layout", ["csv", "json"])
+@pytest.mark.parametrize("first", ["", "[unknown]"])
+@pytest.mark.parametrize("connects", [True, False])
+def test_an_application_that_is_set_after_connecting_is_that_of_its_session(
+    tmp_path: Path, layout: str, first: str, *, connects: bool
+) -> None:
+    """As pgjdbc does; one that sets it to nothing later has still had it."""
+    sent = ["SET application_name = 'shop-service'", "SELECT 1", "RESET application_name"]
+    names = ["shop-service", "shop-service", ""]
+    text = row(10, _CONNECTS, application=first) if connects else ""
+    text += row(10.5, "duration: 1.000 ms  statement: BEGIN", application=first)
+    text += "".join(
+        row(11 + at, f"duration: 1.000 ms  statement: {statement}", application=name)
+        for at, (statement, name) in enumerate(zip(sent, names, strict=True))
+    )
+
+    summary, _, notes = converted(tmp_path, LAYOUTS[layout](text))
+
+    assert [one.application for one in _described(tmp_path)] == ["shop-service"]
+    assert summary.sessions == 1
+    assert not any("application_name" in note for note in notes)
+
+
+def test_a_session_of_several_applications_has_the_first_and_a_note(tmp_path: Path) -> None:
+    """As those of PgBouncer are, each of which serves many clients."""
+    text = "".join(
+        row(10 + at, "duration: 1.000 ms  statement: SELECT 1", application=name, session=session)
+        for at, (session, name) in enumerate(
+            [("6a07fca4.1", "a"), ("6a07fca4.2", "b"), *[("6a07fca4.1", "c")] * 2,
+             ("6a07fca4.1", "a")]
+        )
+    )  # fmt: skip
+
+    _, _, notes = converted(tmp_path, text)
+
+    assert [one.application for one in _described(tmp_path)] == ["a", "b"]
+    assert [note for note in notes if "change their application_name: 1." in note]
+
+
+def test_an_application_that_is_set_late_is_known_from_then_on(tmp_path: Path) -> None:
+    """After the session's first actions are written; it is still one session."""
+    early = "".join(
+        row(10 + at / 1000, "duration: 0.100 ms  statement: SELECT 1", application="", line=2)
+        for at in range(12_000)
+    )
+    late = "".join(
+        row(50 + at / 1000, "duration: 0.100 ms  statement: SELECT 2", application=name, line=2)
+        for at, name in enumerate([""] * 9_000 + ["late"])
+    )
+
+    summary, actions, _ = converted(tmp_path, early + late)
+
+    assert [one.application for one in _described(tmp_path)] == ["", "late"]
+    assert (summary.sessions, summary.sessions_began_before) == (1, 1)
+    assert len(statements(actions)) == 21_001
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -852,8 +918,7 @@ def test_words_before_a_user_are_no_part_of_its_name(tmp_path: Path, given: str 
 
     converted(tmp_path, text, prefix=given)
 
-    with ArchiveReader(tmp_path / "out.replay") as reader:
-        sessions = [one for block in reader.blocks() for one in block.sessions]
+    sessions = _described(tmp_path)
     assert [(one.user, one.database) for one in sessions] == [("ann", "shop")] * 3
     assert [one.application for one in sessions] == (names if given else [""] * 3)
 

@@ -24,7 +24,10 @@ class ReadRequest:
 
     reading: ReadCounts
     announce: Callable[[LoggedSession], None]
-    """Called with each session before the first of its actions is yielded."""
+    """Called with each session before the first of its actions is yielded.
+
+    It may be called again with a session of which more is known now, such as its application.
+    """
     advance: Callable[[int], None]
     """Called with the number of bytes of each piece of a file that was read."""
     prefix: str | None = None
