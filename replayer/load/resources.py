@@ -67,6 +67,8 @@ class DeviceLimit:
 
     None means that the machine's counters are taken instead.
     """
+    own: float | None = None
+    """The part of `used` that is the server's own; None if not known."""
     stopped: float | None = None
     """The share of the time in which the limit was used up, if that is counted."""
 
@@ -163,8 +165,8 @@ def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, DeviceLim
     ):
         use = granted.disk.get(limit)
         if lowest and use:
-            # Of nested groups, the one that used the largest share need not have the lowest limit.
-            yield name, DeviceLimit(use.most, source, use.used)
+            # Of nested groups, the one with the lowest limit need not be the one reached first.
+            yield name, DeviceLimit(use.most, source, use.used, use.own)
         elif lowest:
             yield name, DeviceLimit(lowest, source)
 
@@ -315,9 +317,11 @@ def _device(
     ours = None if own is None else own * per_second
     if ceiling is None:
         return ResourceUse(per_second, None, unit, lines, own=ours)
-    if ceiling.used is not None:
-        return ResourceUse(ceiling.used, ceiling.most, unit, lines, ceiling=ceiling.source)
-    return ResourceUse(per_second, ceiling.most, unit, lines, own=ours, ceiling=ceiling.source)
+    busy = per_second if ceiling.used is None else ceiling.used
+    # Other groups may use a limit, too: what they used is not needed for the measured work.
+    ours = ours if ceiling.own is None else ceiling.own
+    ours = None if ours is None else min(ours, busy)
+    return ResourceUse(busy, ceiling.most, unit, lines, own=ours, ceiling=ceiling.source)
 
 
 def standing(queues: Queues | None, in_flight: float) -> dict[WaitReason, float]:

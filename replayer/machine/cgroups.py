@@ -5,9 +5,11 @@ of a process's group and of all groups above it, the lowest is in force. Only th
 version 1 are of a group's own processes alone: the kernel does not apply them to the groups below.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -81,6 +83,13 @@ class LimitedGroup:
     """Name of each of these limits -> the amount used so far; left out if it is not counted."""
 
 
+class OwnCount(NamedTuple):
+    """The use of a disk by the processes of one cgroup so far: a process's own, not one above."""
+
+    folder: str
+    used: int
+
+
 @dataclass(frozen=True, slots=True)
 class CgroupUsage:
     """The use of limited resources by a process's cgroups so far."""
@@ -89,6 +98,11 @@ class CgroupUsage:
     """None if no CPU quota is set, or if the kernel does not count its use."""
     groups: Mapping[tuple[str, str], LimitedGroup] = field(default_factory=dict)
     """(folder of a cgroup, device that it limits) -> its limits of this device, and their use."""
+    own: Mapping[tuple[str, str], OwnCount] = field(default_factory=dict)
+    """(limited device, name of a limit) -> its use by the process's own group, as far as counted.
+
+    This group need not be the one that sets the limit.
+    """
 
 
 _FREE = LimitedGroup({}, {})
@@ -96,10 +110,13 @@ _FREE = LimitedGroup({}, {})
 
 
 class LimitUse(NamedTuple):
-    """A limit of a disk, and the part of it that was used; both are per second."""
+    """A limit of a disk, and the part of it that was used; all fields are per second."""
 
     used: float
+    """The use by the group that sets the limit, and by all groups below it."""
     most: float
+    own: float | None = None
+    """The part of `used` that is of the process's own group; None if not known."""
 
 
 def account(host: Host, process: int, devices: Iterable[str]) -> CgroupUsage:
@@ -108,7 +125,9 @@ def account(host: Host, process: int, devices: Iterable[str]) -> CgroupUsage:
     `devices` are the data's disk and the devices above it, named as in /proc/diskstats: the kernel
     applies the limits of each of them.
     """
-    return CgroupUsage(throttled(host, process), _limited_groups(host, process, devices))
+    groups = _limited_groups(host, process, devices)
+    own = _own_counts(host, process, groups)
+    return CgroupUsage(throttled(host, process), groups, own)
 
 
 def limits(host: Host, process: int, devices: Iterable[str]) -> CgroupLimits:
@@ -162,36 +181,82 @@ def limit_uses(
     """Return name of a disk limit -> its use between two readings that are `seconds` apart.
 
     The names are the fields of CgroupLimits, such as `read_iops`. The processes of all groups below
-    use a group's limit. So of several groups and devices, the one with the largest share of its
-    limit counts. The use is None if one of the limits was changed meanwhile. A limit that is not
-    set, or whose use is not known, is left out.
+    use a group's limit. So of several groups and devices, the one counts that the process's own
+    group reaches first if it does more and the others do the same. The use is None if one of the
+    limits was changed meanwhile. A limit that is not set, or whose use is not known, is left out.
     """
-    uses: dict[str, LimitUse | None] = {}
-    for key in before.groups.keys() | after.groups.keys():
-        first, last = (one.groups.get(key, _FREE) for one in (before, after))
-        for name in first.limits.keys() | last.limits.keys():
-            if first.limits.get(name) != last.limits.get(name):
-                uses[name] = None
-                continue
-            begin, end = first.used.get(name), last.used.get(name)
-            # The counters start anew if the group was removed and made again.
-            if begin is not None and end is not None and end >= begin:
-                now = LimitUse((end - begin) / seconds, last.limits[name])
-                uses[name] = _larger(uses.get(name, now), now)
-    return uses
+    uses = _uses_of_all(before, after, seconds).items()
+    return {name: reduce(_reached_first, each) if each else None for name, each in uses}
 
 
 def disk_limit_shares(
     before: CgroupUsage, after: CgroupUsage, seconds: float
 ) -> dict[str, float | None]:
-    """Return name of a disk limit -> the used share of it (1 is all), as `limit_uses` has it."""
-    uses = limit_uses(before, after, seconds)
-    return {name: use.used / use.most if use else None for name, use in uses.items()}
+    """Return name of a disk limit -> the used share of it (1 is all); None as in `limit_uses`.
+
+    Of several groups and devices, the largest share counts.
+    """
+    uses = _uses_of_all(before, after, seconds).items()
+    return {name: max(map(_share, each)) if each else None for name, each in uses}
 
 
-def _larger(one: LimitUse | None, other: LimitUse) -> LimitUse | None:
-    """Return the use of the larger share of its limit; None if the first one is not known."""
-    return one and max(one, other, key=lambda use: use.used / use.most)
+def _uses_of_all(
+    before: CgroupUsage, after: CgroupUsage, seconds: float
+) -> dict[str, list[LimitUse] | None]:
+    """Return name of a disk limit -> its use in each group on each device, as far as known.
+
+    It is None if one of these limits was changed meanwhile, and is left out if no use is known.
+    """
+    uses: dict[str, list[LimitUse] | None] = {}
+    # Of equal uses, the first one counts: a set would have another order in each process.
+    for key in dict.fromkeys([*before.groups, *after.groups]):
+        first, last = (one.groups.get(key, _FREE) for one in (before, after))
+        for name in dict.fromkeys([*first.limits, *last.limits]):
+            begin, end = first.used.get(name), last.used.get(name)
+            if first.limits.get(name) != last.limits.get(name):
+                uses[name] = None
+            # The counters start anew if the group was removed and made again.
+            elif begin is not None and end is not None and end >= begin:
+                own = _own_growth(before, after, (key[1], name))
+                part = None if own is None else min(own, end - begin) / seconds
+                now = LimitUse((end - begin) / seconds, last.limits[name], part)
+                if (known := uses.setdefault(name, [])) is not None:
+                    known.append(now)
+    return uses
+
+
+def _share(use: LimitUse) -> float:
+    return use.used / use.most
+
+
+def _reached_first(one: LimitUse, other: LimitUse) -> LimitUse:
+    """Return the use of the limit that the process's own group reaches first if it does more.
+
+    If its part is not known, it is the use of the larger share of its limit; of equal shares, that
+    of the lower limit.
+    """
+    if one.own is None or other.own is None:
+        return max(one, other, key=lambda use: (_share(use), -use.most))
+    return min(one, other, key=_room)
+
+
+def _room(use: LimitUse) -> tuple[float, float]:
+    """Return how many times as much, and how much, the own group may do; its part is known."""
+    own = use.own or 0.0
+    left = use.most - use.used + own
+    return (left / own if own else math.inf), left
+
+
+def _own_growth(before: CgroupUsage, after: CgroupUsage, key: tuple[str, str]) -> int | None:
+    """Return what a process's own group used of a limit between two readings.
+
+    `key` is one of CgroupUsage.own. None if this is not counted, or if the process came into
+    another group meanwhile.
+    """
+    first, last = before.own.get(key), after.own.get(key)
+    if first is None or last is None or first.folder != last.folder or last.used < first.used:
+        return None
+    return last.used - first.used
 
 
 def _throttled(host: Host, folder: str) -> Throttled | None:
@@ -235,6 +300,24 @@ def _limited_groups(
         if limited:
             groups[folder, device] = LimitedGroup(limited, known)
     return groups
+
+
+def _own_counts(
+    host: Host, process: int, groups: Mapping[tuple[str, str], LimitedGroup]
+) -> dict[tuple[str, str], OwnCount]:
+    """Return (device, name of a limit) -> its use by the process's own group, of what is limited.
+
+    `groups` are the groups that set limits.
+    """
+    limited = {(device, name) for (_, device), group in groups.items() for name in group.limits}
+    versions = ("blkio", "io") if limited else ()
+    folders = [folder for name in versions for folder in islice(host.cgroups(name, process), 1)]
+    own: dict[tuple[str, str], OwnCount] = {}
+    for (device, name), folder in product(limited, folders):
+        used = _used(host, folder, _number(host, device), _PLACES[name])
+        if used is not None:
+            own.setdefault((device, name), OwnCount(folder, used))
+    return own
 
 
 def _limit(host: Host, folder: str, number: str, place: _Place) -> float | None:

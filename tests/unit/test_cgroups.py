@@ -1,6 +1,7 @@
 """Limits of a process by its cgroups, on recorded trees of both versions."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -155,14 +156,17 @@ def test_the_share_of_a_limit_is_that_of_its_own_count() -> None:
 
 
 def test_of_nested_groups_the_one_counts_that_used_the_most_of_its_own_limit() -> None:
-    """It need not be the lowest limit. If one of them was changed, the share is not known."""
+    """It need not be the lowest limit. If one of them was changed, the share is not known.
+
+    So it is where the part of the process's own group is not known.
+    """
     before = usage({"/slice/own": (2000, 0), "/slice": (1000, 0)})
     siblings = usage({"/slice/own": (2000, 4000), "/slice": (1000, 10_000)})
     ours = usage({"/slice/own": (2000, 19_000), "/slice": (3000, 19_000)})
     wide = usage({"/slice/own": (2000, 0), "/slice": (3000, 0)})
 
-    assert cgroups.limit_uses(before, siblings, 10.0) == {"read_iops": (1000, 1000)}
-    assert cgroups.limit_uses(wide, ours, 10.0) == {"read_iops": (1900, 2000)}
+    assert cgroups.limit_uses(before, siblings, 10.0) == {"read_iops": (1000, 1000, None)}
+    assert cgroups.limit_uses(wide, ours, 10.0) == {"read_iops": (1900, 2000, None)}
     assert cgroups.disk_limit_shares(before, ours, 10.0) == {"read_iops": None}
 
 
@@ -180,21 +184,74 @@ def test_each_limit_has_its_own_count(host: Host) -> None:
     assert group.used == dict(zip(names, (70, 80, 7, 8), strict=True))
 
 
-def test_the_limit_of_a_slice_is_used_by_all_groups_below_it(tmp_path: Path) -> None:
-    """The own group did 400 of the 1,000 reads a second that are allowed, a sibling the rest."""
-    files = {**V2, "proc/77/cgroup": "0::/slice/own\n"}
+@pytest.mark.parametrize(
+    ("own_most", "most", "expected"),
+    [
+        (1000, 5000, (500, 1000, 500)),  # there is room for 500 more, and in the slice for 1,500
+        (3000, 5000, (3500, 5000, 500)),
+        (1000, 3600, (3500, 3600, 500)),
+        (4000, None, (500, 4000, 500)),
+    ],
+)
+def test_the_limit_counts_that_the_own_group_reaches_first(
+    own_most: int, most: int | None, expected: tuple[float, ...]
+) -> None:
+    """It does 500 reads a second, and siblings in the slice 3,000, however much it does.
 
-    def counted(own: int, whole: int) -> cgroups.CgroupUsage:
-        for folder, most, reads in (("slice/own", 2000, own), ("slice", 1000, whole)):
-            files[f"sys/fs/cgroup/{folder}/io.max"] = f"254:0 riops={most}\n"
-            files[f"sys/fs/cgroup/{folder}/io.stat"] = f"254:0 rbytes=1 rios={reads}\n"
+    The slice may have the larger share of its limit used and have more room all the same.
+    """
+    own = {"/slice/own": own_most}
+    limits = own if most is None else {**own, "/slice": most}
+
+    def read(ours: int, whole: int) -> cgroups.CgroupUsage:
+        counts = {"/slice/own": ours, "/slice": whole}
+        groups = usage({folder: (limit, counts[folder]) for folder, limit in limits.items()})
+        own = {("vda", "read_iops"): cgroups.OwnCount("/slice/own", ours)}
+        return replace(groups, own=own)
+
+    before, after = read(7, 70), read(5007, 35_070)
+    rates = {"/slice/own": 500, "/slice": 3500}
+    largest = max(rates[folder] / limit for folder, limit in limits.items())
+    assert cgroups.limit_uses(before, after, 10.0) == {"read_iops": expected}
+    assert cgroups.disk_limit_shares(before, after, 10.0) == {"read_iops": pytest.approx(largest)}
+
+
+@pytest.mark.parametrize("names", [("/a", "/b", "/c"), ("/c", "/b", "/a"), ("/b", "/c", "/a")])
+def test_of_equal_shares_the_lowest_limit_counts(names: tuple[str, ...]) -> None:
+    """A load that writes nothing uses 0 of each of several limits of writes."""
+    unused = usage({name: ({"/a": 5000, "/b": 1000, "/c": 3000}[name], 7) for name in names})
+
+    assert cgroups.limit_uses(unused, unused, 10.0) == {"read_iops": (0, 1000, None)}
+
+
+@pytest.mark.parametrize("own_limit", [2000, None])
+def test_the_limit_of_a_slice_is_used_by_all_groups_below_it(
+    tmp_path: Path, own_limit: int | None
+) -> None:
+    """The own group did 400 of the 1,000 reads a second that are allowed, a sibling the rest.
+
+    Whether the own group has a limit, too, makes no difference.
+    """
+    files = {**V2, "proc/77/cgroup": "0::/slice/own\n", "proc/78/cgroup": "0::/slice/new\n"}
+
+    def counted(own: int, whole: int, process: int = 77) -> cgroups.CgroupUsage:
+        groups = (("own", own_limit, own), ("new", None, own), ("", 1000, whole))
+        for folder, most, reads in groups:
+            limit = f"254:0 riops={most}\n" if most else ""
+            files[f"sys/fs/cgroup/slice/{folder}/io.max"] = limit
+            files[f"sys/fs/cgroup/slice/{folder}/io.stat"] = f"254:0 rbytes=1 rios={reads}\n"
         for path, text in files.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text)
-        return cgroups.account(Host(tmp_path), 77, ["vda"])
+        return cgroups.account(Host(tmp_path), process, ["vda"])
 
-    shares = cgroups.disk_limit_shares(counted(50, 50), counted(4050, 10_050), 10.0)
-    assert shares == {"read_iops": 1.0}
+    before, after = counted(50, 50), counted(4050, 10_050)
+    moved, new = (counted(own, 10_050, process) for own, process in ((4050, 78), (0, 77)))
+    assert cgroups.disk_limit_shares(before, after, 10.0) == {"read_iops": 1.0}
+    assert cgroups.limit_uses(before, after, 10.0)["read_iops"] == (1000, 1000, 400)
+    # Counts of different groups, or of a group that was made again, show no growth.
+    for last in (moved, new) if own_limit is None else ():
+        assert cgroups.limit_uses(before, last, 10.0)["read_iops"] == (1000, 1000, None)
 
 
 def test_a_limit_of_a_device_above_the_disk_is_in_force(tmp_path: Path) -> None:

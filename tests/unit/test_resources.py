@@ -114,7 +114,7 @@ def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path: Path) 
         result_of([probe("read", 16, 99000)], facts={"storage.device": "vdb"}),
         result_of([probe("read", 16, 99000)], status=Status.FAILED),
     ]
-    granted = Granted(disk={"read_iops": LimitUse(480.0, 500.0)})
+    granted = Granted(disk={"read_iops": LimitUse(480.0, 500.0, 70.0)})
     free = resources.ceilings(context(Host(tmp_path), done), {}, granted)
     given = resources.ceilings(context(Host(tmp_path), done), {resources.READS: 100.0}, Granted())
     (tmp_path / "proc/77").mkdir(parents=True)
@@ -136,7 +136,7 @@ def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path: Path) 
     assert free[resources.READS].source == "probe of 8 KiB random reads at depth 16"
     assert given[resources.READS].most == 100
     assert limited[resources.READS].most == 500
-    assert limited[resources.READS].used == 480
+    assert (limited[resources.READS].used, limited[resources.READS].own) == (480, 70)
     assert (unknown[resources.READS].most, unknown[resources.READS].used) == (500, None)
     assert free[resources.READS].used is None
     assert "cgroup" in limited[resources.READS].source
@@ -154,6 +154,37 @@ def test_reads_that_others_did_are_not_of_the_load() -> None:
     )  # fmt: skip
     reads = dict(resources.uses(used, None, {}, 0))[resources.READS]
     assert (reads.busy, reads.own) == (1000, 250)
+
+
+@pytest.mark.parametrize(
+    ("counted", "by_bytes", "own"),
+    [
+        (500.0, 3_584_000, 500),  # what the kernel counts for the server's group
+        (500.0, None, 500),
+        (None, 4_096_000, 875),  # else the server's share of the bytes
+        (None, 32_768_000, 3500),
+        (None, None, None),
+    ],
+)
+def test_what_siblings_used_of_a_limit_is_not_of_the_load(
+    counted: float | None, by_bytes: int | None, own: float | None
+) -> None:
+    """A slice may read 5,000 blocks a second: the server reads 500 of them, siblings 3,000."""
+    device = DeviceDelta(seconds=1.0, reads=3500, read_bytes=16_384_000, writes=70, write_bytes=1)
+    used = MachineUse(
+        seconds=1.0, processors=2, busy=1.0, user=0.8, system=0.2, steal=0.0, server_user=0.5,
+        server_system=0.1, client_user=0.1, client_system=0.0, client_processors=1.0,
+        client_here=True, device=device, memory_bytes=None,
+        own=None if by_bytes is None else Traffic(by_bytes, 0),
+    )  # fmt: skip
+    limit = resources.DeviceLimit(5000.0, "limit of the server's cgroup", 3500.0, counted)
+    writes = resources.DeviceLimit(100.0, "limit of the server's cgroup", 70.0, 10.0)
+    known = {resources.READS: limit, resources.WRITES: writes}
+    found = dict(resources.uses(used, None, known, 0))
+
+    reads = found[resources.READS]
+    assert (reads.busy, reads.capacity, reads.own) == (3500, 5000, own)
+    assert (found[resources.WRITES].busy, found[resources.WRITES].own) == (70, 10)
 
 
 @pytest.mark.parametrize(

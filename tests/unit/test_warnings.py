@@ -233,7 +233,7 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
         ),
         (
             "disk_limited",
-            "walk: the server used 97% of the reads per second that a cgroup allows",
+            "walk: 97% of the reads per second that a cgroup allows the server were used",
             [
                 step(
                     foreign=Foreign(

@@ -428,10 +428,11 @@ def disk_limited(run: Run) -> Advice | None:
 
 def _limit_used(limit: str, share: float | None) -> str:
     whose, what = limit.split(".")
-    limited = f"the {_LIMITED[what]} that a cgroup allows"
+    limited = f"the {_LIMITED[what]} that a cgroup allows {_named(whose)}"
+    # Programs in other groups below the one with the limit may have used a part.
     if share is None:
-        return f"{limited} {_named(whose)} were changed meanwhile"
-    return f"{_named(whose)} used {share:.0%} of {limited}"
+        return f"{limited} were changed meanwhile"
+    return f"{share:.0%} of {limited} were used"
 
 
 def foreign_writes(run: Run) -> Advice | None:
