@@ -22,6 +22,7 @@ def level_columns(point: LevelPoint, level: LevelResult, times: Latencies | None
         "p50_s": _time(times, 50),
         "p95_s": _time(times, 95),
         "p99_s": _time(times, 99),
+        "processors": use.processors,
         "user_cores": round(use.user, 3),
         "system_cores": round(use.system, 3),
         "steal_cores": round(use.steal, 3),

@@ -7,7 +7,7 @@ ceilings can only make the verdict worse.  Where neither side is proven, the ver
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import median
+from statistics import median, median_low
 from typing import Any, NamedTuple
 
 from pydantic import computed_field
@@ -227,12 +227,18 @@ def _undisturbed(load: Loaded, step: StepResult | None, run: Run) -> Loaded:
 
     Others are processes of neither the server nor replayer.  `step` is the search's result.
     """
-    cores = run.host.get("cpu.threads")
-    if load.fit is not Fit.DOES_NOT_FIT or step is None or not isinstance(cores, int):
+    if load.fit is not Fit.DOES_NOT_FIT or step is None:
         return load
     if load.first not in {"", resources.MACHINE}:
         return load
-    others = median(_others(row) for row in step.tables["trials"])
+    trials = step.tables["trials"]
+    # Runs of older versions have no number of processors: their use was that of the whole machine.
+    threads = run.host.get("cpu.threads")
+    counts = [row.get("processors") or threads for row in trials]
+    known = [count for count in counts if isinstance(count, int)]
+    if not known:
+        return load
+    cores, others = median_low(known), median(map(_others, trials))
     if others <= _DISTURBED * cores:
         return load
     words = (

@@ -18,6 +18,7 @@ from replayer.load.machine_usage import (
     UsageMark,
     activity,
 )
+from replayer.load.rows import level_columns
 from replayer.machine.cgroups import LimitUse
 from replayer.machine.host import Host
 from replayer.machine.processes import CpuSeconds
@@ -235,6 +236,13 @@ def test_the_processors_are_those_that_server_and_clients_may_use(
     )
     uses = dict(resources.uses(used, None, {}, 0))
 
+    level: Any = SimpleNamespace(
+        use=used, activity=SimpleNamespace(rate=lambda _: None), hit_ratio=None
+    )
+    point: Any = SimpleNamespace(throughput=1.0, uses=uses, little=1.0)
+    row = level_columns(point, level, None)
+
     assert (used.busy, used.processors) == (busy, processors)
+    assert (row["user_cores"], row["processors"]) == (busy, processors)
     machine = uses[resources.MACHINE]
     assert (machine.busy, machine.capacity) == (max(0.5, busy), processors)

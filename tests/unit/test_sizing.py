@@ -362,6 +362,29 @@ def test_others_on_the_machine_make_it_unclear(sizing: Sizing) -> None:
     assert judge(sizing, run).fit is Fit.DOES_NOT_FIT
 
 
+@pytest.mark.parametrize(
+    ("processors", "fit"),
+    [(2, Fit.UNCLEAR), (6, Fit.UNCLEAR), (8, Fit.DOES_NOT_FIT), (None, Fit.DOES_NOT_FIT)],
+)
+def test_others_are_compared_with_the_processors_that_the_load_may_use(
+    sizing: Sizing, processors: int | None, fit: Fit
+) -> None:
+    """Others use 1.4 processors: that is a part of those that a cpuset allows, of 8 in all.
+
+    Runs of older versions measured all processors of the machine, and have no number of them.
+    """
+    used: Row = {"user_cores": 1.6, "system_cores": 0.2, "server_cores": 0.35}
+    used |= {} if processors is None else {"processors": processors}
+    busy = tuple(trial(m, sizing.rate, "failed", 0.5, **used) for m in (1.0, 0.5))
+    run = run_of(sizing, multiple=0.3, low=0.2, high=0.4, trials=busy)
+    facts = {**run.steps[0].facts, "capacity.first": "CPU of the machine"}
+    verdict = judge(sizing, altered(run, steps=(altered(run.steps[0], facts=facts),)))
+
+    assert verdict.fit is fit
+    words = f"but others used 1.40 of the {processors} processors meanwhile"
+    assert (words in verdict.reasons[0]) is (fit is Fit.UNCLEAR)
+
+
 @pytest.mark.parametrize(("multiple", "fit"), [(0.71, Fit.UNCLEAR), (0.4, Fit.DOES_NOT_FIT)])
 def test_processors_that_replayers_own_clients_took_are_not_the_databases(
     sizing: Sizing, multiple: float, fit: Fit
