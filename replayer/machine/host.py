@@ -321,12 +321,14 @@ def _layers(options: str) -> list[Path]:
 def _is_in_store(options: str, store: str) -> bool:
     """Return whether the upper layer of an overlayfs is in a folder of a container's engine.
 
-    `store` is the path of this folder in its file system, as far as that is mounted. The layers of
-    containerd, which Docker may use, are in a folder of another program, maybe on another disk.
+    `store` is the path of this folder in its file system. The layer's path is that in the engine's
+    mounts: it is longer if the file system is mounted at a folder above, and shorter if a folder of
+    the file system is mounted there, as with a bind mount. The layers of containerd, which Docker
+    may use, are in a folder of another program, maybe on another disk.
     """
     upper = _layers(options)[:1] if "upperdir=" in options else []
     found = re.fullmatch(r"(.*)/overlay2?/[^/]+/(?:diff|upper)", "".join(map(str, upper)))
-    return bool(found and found[1].endswith(store))
+    return bool(found and (found[1].endswith(store) or store.endswith(found[1])))
 
 
 def _mount(line: str) -> Mount | None:

@@ -194,6 +194,7 @@ def test_overlay_is_followed_to_its_upper_folder(tree: Tree, tmp_path: Path) -> 
     assert host.device_of("/tmp") == "sdb"
 
 
+_DEPLOYED = "/ostree/deploy/fedora-coreos"
 _SNAPSHOT = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/9/fs"
 
 
@@ -205,9 +206,14 @@ _SNAPSHOT = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshot
         ("/var/lib/docker/overlay2/x/diff", "/containers", "vda"),
         ("/var/lib/docker/overlay2/x/diff", "/lib/docker/containers", "vda"),
         ("/c/storage/overlay/x/diff", "/c/storage/overlay-containers", "vda"),
+        # A folder of a file system is mounted there, as with ostree.
+        ("/var/lib/docker/overlay2/x/diff", f"{_DEPLOYED}/var/lib/docker/containers", "vda"),
+        ("/d/overlay2/x/diff", "/mnt/docker/d/containers", "vda"),
+        ("/d/overlay2/x/diff", "/mnt/docker-d/containers", None),
         # The layers are another program's, and may be on another disk.
         (_SNAPSHOT, "/var/lib/docker/containers", None),
         (_SNAPSHOT, "/containers", None),
+        (_SNAPSHOT, f"{_DEPLOYED}/var/lib/docker/containers", None),
         ("/data/docker/overlay2/x/diff", "/var/lib/docker/containers", None),
     ],
 )
