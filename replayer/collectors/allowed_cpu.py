@@ -11,7 +11,7 @@ from itertools import pairwise
 from replayer.collectors import Columns, Sample
 from replayer.machine import processors
 
-FILES = (processors.FILE, processors.STATUS)
+FILES = (processors.FILE, processors.STATUS, processors.OFFLINE)
 SHEET = PANEL = None
 """Warnings and probes use it; a diagram of all processors is that of `cpu`."""
 
@@ -23,9 +23,10 @@ def parse(samples: Sequence[Sample], device: str | None) -> Columns:
     """
     del device
     times = [processors.ticks(sample.texts[0]) for sample in samples]
+    texts = [[text.decode("utf-8", "replace") for text in one.texts[1:]] for one in samples]
     allowed = [
-        processors.restricted([sample.texts[1].decode("utf-8", "replace")], one)
-        for sample, one in zip(samples, times, strict=True)
+        processors.restricted([status], one, offline)
+        for (status, offline), one in zip(texts, times, strict=True)
     ]
     if not any(allowed):
         return {}

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 FILE = "proc/stat"
 STATUS = "proc/self/status"
 """The file with the processors that this process may use."""
+OFFLINE = "sys/devices/system/cpu/offline"
+"""The file with the processors that the machine could have, and that do not work now."""
 STATES = ("usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest", "gnice")
 _LISTED = re.compile(r"^Cpus_allowed_list:\s*(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)$", re.MULTILINE)
 
@@ -53,24 +55,26 @@ def listed(status: str) -> str:
 
 
 def numbers(text: str) -> frozenset[int]:
-    """Return the numbers in a list of the kernel, such as `0-3,8`; none for ""."""
-    ends = [part.partition("-") for part in text.split(",") if part]
+    """Return the numbers in a list of the kernel, such as `0-3,8`; none for an empty line."""
+    ends = [part.partition("-") for part in text.strip().split(",") if part]
     return frozenset(
         one for first, _, last in ends for one in range(int(first), int(last or first) + 1)
     )
 
 
 def restricted(
-    statuses: Iterable[str], times: Mapping[str, dict[str, int]]
+    statuses: Iterable[str], times: Mapping[str, dict[str, int]], offline: str
 ) -> frozenset[int] | None:
     """Return the processors that some processes may use, if these are not all that are online.
 
     `statuses` are the texts of /proc/PID/status of the processes, and `times` is what `ticks`
-    returns. The result is None if all processors may be used, or if this is not known for one of
-    the processes. In a container, /proc/stat may have the container's processors alone, with other
-    numbers: then they are all, too.
+    returns. `offline` is the text of OFFLINE: the kernel may allow processors that do not work. The
+    result is None if all processors may be used, or if this is not known for one of the processes.
+    In a container, /proc/stat may have the container's processors alone, with other numbers: then
+    they are all, too.
     """
     each = [numbers(listed(status)) for status in statuses]
-    allowed = frozenset[int]().union(*each)
+    # /proc/stat cannot show which of them work: a container's has other numbers.
+    allowed = frozenset[int]().union(*each) - numbers(offline)
     online = {int(name.removeprefix("cpu")) for name in times if name != "cpu"}
     return allowed if each and all(each) and allowed < online else None

@@ -185,7 +185,7 @@ def _allowed(
 ) -> frozenset[int] | None:
     """Return the processors that the server and replayer may use; None for all, or if unknown."""
     files = (processors.STATUS, *(f"proc/{pid}/status" for pid in server))
-    return processors.restricted(map(host.read, files), times)
+    return processors.restricted(map(host.read, files), times, host.read(processors.OFFLINE))
 
 
 def between(

@@ -243,9 +243,9 @@ def test_idle_time_of_allowed_processors_is_known_if_they_are_not_all() -> None:
     first, last = (processors.ticks(sample.texts[0])["cpu1"] for sample in samples)
     spent = {state: last[state] - first[state] for state in processors.STATES}
 
-    def idle(*statuses: bytes) -> Columns:
+    def idle(*statuses: bytes, offline: bytes = b"\n") -> Columns:
         pairs = zip(samples, statuses, strict=True)
-        texts = [sample._replace(texts=(sample.texts[0], text)) for sample, text in pairs]
+        texts = [sample._replace(texts=(sample.texts[0], text, offline)) for sample, text in pairs]
         return allowed_cpu.parse(texts, None)
 
     second, both, four = (b"Cpus_allowed_list:\t%s\n" % text for text in (b"1", b"0-1", b"2-3"))
@@ -254,6 +254,9 @@ def test_idle_time_of_allowed_processors_is_known_if_they_are_not_all() -> None:
     assert idle(second, second) == {"%idle": [share]}
     assert idle(both, both) == idle(four, four) == idle(b"", b"") == {}
     assert math.isnan(idle(second, both)["%idle"][0])
+    # As with `isolcpus` where 128 processors are possible: those that do not work are allowed, too.
+    possible = b"Cpus_allowed_list:\t1-127\n"
+    assert idle(possible, possible, offline=b"2-127\n") == {"%idle": [share]}
 
 
 def test_cpu_that_comes_online_is_left_out_of_its_first_interval() -> None:

@@ -17,7 +17,7 @@ from tests.known import known as there
 from tests.waiting import wait_until
 
 SECOND = 1_000_000_000
-RECORDED = Path(__file__).parent.parent / "fixtures" / "proc-5.4" / "first" / "proc"
+RECORDED = Path(__file__).parent.parent / "fixtures" / "proc-5.4" / "first"
 
 
 class Still(Sampler):
@@ -33,7 +33,8 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.now = 7 * SECOND
-        shutil.copytree(RECORDED, folder / "proc")
+        for part in ("proc", "sys/devices/system/cpu"):
+            shutil.copytree(RECORDED / part, folder / part)
         self.disk(0)
 
     def clock(self) -> int:
