@@ -175,6 +175,16 @@ class ThreadAssembly:
         if known.database != known.logged.database:
             self.use(thread, time_ns, known.database)
 
+    def follow_user(self, thread: str, time_ns: int, user: str, database: str) -> None:
+        """End the session of a thread, and begin one, if it is the session of another user.
+
+        Call it before a statement of a log without the command that changes the user.  `user` is ""
+        if the log does not have it.  `time_ns` is in nanoseconds since 1970.
+        """
+        known = self._known.get(thread)
+        if known is not None and user and known.logged.user not in ("", user):
+            self.connect(thread, time_ns, user, database)
+
     def disconnect(self, thread: str, time_ns: int) -> None:
         """End the session of a thread, if it has one, at `time_ns` in nanoseconds since 1970."""
         known = self._known.pop(thread, None)
@@ -242,17 +252,13 @@ class ThreadAssembly:
     def query(
         self, thread: str, action: Action, database: str | None = None, user: str = ""
     ) -> None:
-        """Add a statement of a thread; begin a session if the thread has none of its user.
+        """Add a statement of a thread; begin a session if the thread has none.
 
         The number of the session in `action` is not set yet.  `database` is the database in which
         the statement ran, and `user` its user, if the log has them for each statement; else they
         are None and "".
         """
         logged = database is not None
-        known = self._known.get(thread)
-        if known is not None and user and known.logged.user not in ("", user):
-            # The slow log of MariaDB has no entry of the command that changes the user.
-            self.connect(thread, action.start_ns, user, database or "")
         known = self._known.get(thread) or self._open(
             thread, action.start_ns, user, database or "", before=not logged
         )

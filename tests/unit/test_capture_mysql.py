@@ -314,9 +314,11 @@ def _general(*lines: str) -> str:
     )
 
 
-def _slow_entry(second: int, user: str, text: str, *, error: int = 0, schema: str = "") -> str:
-    """Return an entry of a thread in a slow log of MySQL."""
-    used = f"use {schema};\n" if schema else ""
+def _slow_entry(
+    second: int, user: str, text: str, *, error: int = 0, schema: str = "", more: str = ""
+) -> str:
+    """Return an entry of a thread in a slow log of MySQL; `more` are further lines of its head."""
+    used = f"{more}use {schema};\n" if schema else more
     return (
         f"# Time: 2026-11-22T03:00:{second:02}.000000Z\n"
         f"# User@Host: {user}[{user}] @  [10.0.0.1]  Id:    12\n"
@@ -326,22 +328,25 @@ def _slow_entry(second: int, user: str, text: str, *, error: int = 0, schema: st
 
 
 _COMMAND = "# administrator command: "
+_MARIADB_10_2 = "# Thread_id: 12  Schema: {schema}  QC_hit: No\n"
+_MARIADB = f"{_MARIADB_10_2}# Rows_affected: 0  Bytes_sent: 11\n"
+_ROUTINE = "# Stored_routine: `shop`.`p`\n"
 
 
-@pytest.mark.parametrize("command", ["Change user", "Ping"])
+@pytest.mark.parametrize(("command", "head"), [("Change user", ""), ("Ping", _MARIADB)])
 def test_a_slow_log_ends_the_session_of_a_changed_user(
-    converted: Callable[..., Any], command: str
+    converted: Callable[..., Any], command: str, head: str
 ) -> None:
     """The server has rolled back its transaction; MariaDB's log does not have the command."""
     entries = (
         ("app", "set autocommit=0", "shop"),
-        ("app", "update t set a = 1", ""),
+        ("app", "update t set a = 1", "shop"),
         ("bob", f"{_COMMAND}{command}", "other"),
-        ("bob", "insert into t values (7)", ""),
-        ("bob", f"{_COMMAND}Quit", ""),
+        ("bob", "insert into t values (7)", "other"),
+        ("bob", f"{_COMMAND}Quit", "other"),
     )
     log = "".join(
-        _slow_entry(second, user, text, schema=schema)
+        _slow_entry(second, user, text, schema=schema, more=head.format(schema=schema))
         for second, (user, text, schema) in enumerate(entries)
     )
     summary, _, sessions, actions = converted(slow=log)
@@ -359,6 +364,30 @@ def test_a_slow_log_ends_the_session_of_a_changed_user(
     named = [(one.database, one.began_before) for one in sessions.values()]
     assert named == [("shop", False), ("other", False)]
     assert not summary.skipped
+
+
+@pytest.mark.parametrize(
+    ("head", "inside"),
+    [("", ""), (_MARIADB_10_2, ""), (_MARIADB, _ROUTINE)],
+    ids=["MySQL", "MariaDB 10.2", "MariaDB"],
+)
+def test_a_routine_of_another_user_does_not_end_the_session(
+    converted: Callable[..., Any], head: str, inside: str
+) -> None:
+    """A statement inside has the thread of its CALL, and the user who defined the routine."""
+    called = ["begin", "update t set a = 1", "call p()", "commit"]
+    entries = [("app", text, "") for text in called]
+    entries.insert(2, ("root", "insert into t values (7)", inside))
+    log = "".join(
+        _slow_entry(second, user, text, more=f"{head}{more}".format(schema=""))
+        for second, (user, text, more) in enumerate(entries)
+    )
+    summary, _, sessions, actions = converted(slow=log)
+
+    assert [one.user for one in sessions.values()] == ["app"]
+    assert [each.does for each in actions if not each.text] == ["connect"]
+    assert [each.text for each in actions if each.text in called] == called
+    assert summary.statements == len(called) + (not inside)
 
 
 def test_a_user_whose_change_failed_has_no_session(converted: Callable[..., Any]) -> None:

@@ -67,6 +67,12 @@ _RETURNS = re.compile(
 _HEADINGS = re.compile(r"(?i:tcp port): .*|Time\s+Id\s+Command\s+Argument\s*|/\*.*\*/;?")
 _TEXTLESS = frozenset({"Execute", "Fetch"})
 _ERRORS = {"Errno", "Last_errno"}
+_NAMES_ROUTINES = {"QC_hit", "Rows_affected"}
+"""Facts of each entry of MariaDB since 10.3, which has no entry of the command Change user.
+
+It marks a statement inside of a stored routine.  MySQL and older versions of MariaDB do not.  Such
+a statement has the user who defined the routine, so there another user may be no changed one.
+"""
 _SECOND = 1_000_000_000
 _LONGEST_NS = 10**17
 """Three years, in ns: a longer time is an overflow; old servers then wrote 18446744073709 s."""
@@ -324,15 +330,10 @@ class _Log:
         if text.startswith("throttle: "):
             self.assembly.skip(THROTTLED)
             return
-        error = _error(facts)
+        if facts.keys() >= _NAMES_ROUTINES:
+            self.assembly.follow_user(thread, start, facts["user"], facts["Schema"])
         action = Action(
-            0,
-            "simple",
-            start,
-            duration,
-            text,
-            sqlstate=STATES.get(error, "HY000") if error else "",
-            rows=_rows(text, facts),
+            0, "simple", start, duration, text, sqlstate=_state(facts), rows=_rows(text, facts)
         )
         self.assembly.query(thread, action, facts["Schema"], facts["user"])
 
@@ -391,6 +392,12 @@ def _duration(text: str) -> int:
 def _error(facts: dict[str, str]) -> int:
     """Return the number of the error of an entry; 0 if it has none."""
     return int(facts.get("Errno") or facts.get("Last_errno") or 0)
+
+
+def _state(facts: dict[str, str]) -> str:
+    """Return the SQLSTATE of the error of an entry; "" if it has none."""
+    error = _error(facts)
+    return STATES.get(error, "HY000") if error else ""
 
 
 def _rows(text: str, facts: dict[str, str]) -> int:
