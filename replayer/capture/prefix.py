@@ -86,14 +86,21 @@ _VALUE = r"(?:\[unknown\]|\[local\]|[^\s,\]\|;)]*+)"
 _TAGS = (
     *("SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "BEGIN", "COMMIT", "ROLLBACK", "PARSE"),
     *("BIND", "EXECUTE", "FETCH", "COPY", "SET", "SHOW", "CALL", "DO", "CREATE", "ALTER", "DROP"),
-    *("TRUNCATE", "VACUUM", "ANALYZE", "idle", "authentication", "startup", "initializing"),
+    *("TRUNCATE", "VACUUM", "ANALYZE", "SAVEPOINT", "RELEASE", "PREPARE", "DEALLOCATE", "START"),
+    *("EXPLAIN", "DECLARE", "CLOSE", "MOVE", "LOCK", "DISCARD", "RESET", "CHECKPOINT", "LOAD"),
+    *("LISTEN", "UNLISTEN", "NOTIFY", "GRANT", "REVOKE", "REASSIGN", "COMMENT", "SECURITY"),
+    *("CLUSTER", "REINDEX", "REFRESH", "IMPORT", "idle", "authentication", "startup"),
+    *("initializing", "client backend", "parallel worker"),
 )
-"""First words of the values of %i, which may follow an application's name."""
+"""First words of the values of %i, and values of %b: both may follow an application's name."""
 _MORE = (
     rf"(?: (?!(?:{'|'.join(_TAGS)})\b|\w+ = |(?:{_any_of(_KEYS)}): )"
-    r"(?:[^\W\d][\w.+]*+|-)(?=[\s,\]|;):]|\Z))*+"
+    r"(?:[^\W\d][\w.+]*+|-)(?=[\s,\]|;)]|:(?![0-9a-f:])|\Z))*+"
 )
-"""Further words of a value, which stand before a separator, another part or the end."""
+"""Further words of a value, which stand before a separator, another part or the end.
+
+A host's IPv6 address, which may begin with letters and a colon, is another part.
+"""
 _UP_TO_KEY = rf"(?:[^=\[]|\[(?!\d+\]))*?(?=[,|;] ?(?:{_any_of(_KEYS)}){_IS})"
 """A value up to the separator before the next key."""
 _TOKENS = re.compile(
@@ -194,7 +201,8 @@ def _fragment(escape: str, seen: set[str], *, padded: bool, after_words: bool) -
 def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) -> Prefix | None:
     """Return the prefix that most lines have before their severity, such as LOG or ERROR.
 
-    Lines without a severity are ignored.  Returns None if no prefix fits half of the others.  Pass
+    Lines without a severity are ignored.  Of prefixes that fit as many lines, it is the one with
+    the fewest different applications.  Returns None if no prefix fits half of the lines.  Pass
     `timed=False` if the times of the lines are in text around them, such as syslog's, and
     `known=True` if their processes are.  Raises Impossible if the fitting prefix lacks the time, or
     both process and session, unless that text has them.
@@ -209,7 +217,7 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
     telling = [begin for begin, message in beginnings if _STATEMENTS.match(message)]
     every = [begin for begin, _ in beginnings]
     problem: Impossible | None = None
-    best: tuple[int, Prefix] | None = None
+    best: tuple[int, int, Prefix] | None = None
     templates = Counter(map(_template, telling or every)).most_common(20)
     # A word that differs in other lines, such as a program's name, is not part of the prefix.
     wider = [_WORD.sub("%i", template) for template, _ in templates[:3]]
@@ -220,14 +228,28 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
         except Impossible as error:
             problem = problem or error
             continue
-        count = sum(1 for begin in every if one.pattern.match(f"{begin}LOG:  "))
-        if best is None or count > best[0]:
-            best = count, one
+        fit = *_fit(one, every), one
+        if best is None or fit[:2] > best[:2]:
+            best = fit
     if best is not None and best[0] >= _ENOUGH * len(every):
-        return best[1]
+        return best[2]
     if problem is not None:
         raise problem
     return None
+
+
+def _fit(one: Prefix, beginnings: list[str]) -> tuple[int, int]:
+    """Return (how many beginnings of lines a prefix fits, minus the number of applications there).
+
+    The tag of %i, for example, makes several applications of one if it is taken for a part of the
+    name.  For a prefix without an application, each line counts as one.
+    """
+    matches = [
+        match for begin in beginnings if (match := one.pattern.match(f"{begin}LOG:  ")) is not None
+    ]
+    if not one.has("application"):
+        return len(matches), -len(matches)
+    return len(matches), -len({match["application"] for match in matches})
 
 
 def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bool) -> Prefix:

@@ -896,6 +896,52 @@ def test_a_name_of_several_words_is_one_value_of_a_prefix(
     }
 
 
+def _applications_of(form: str, values: list[str]) -> set[str]:
+    """Return the applications of the lines whose prefix is `form` with one of the `values`."""
+    begins = [f"2026-05-16 05:11:10.123 UTC [77] {form.format(value)} " for value in values]
+    found = prefix.guessed(
+        [f"{begin}LOG:  duration: 1.000 ms  statement: SELECT 1" for begin in begins]
+    )
+    assert found is not None
+    return {
+        "" if (match := found.pattern.match(f"{begin}LOG:  x")) is None else match["application"]
+        for begin in begins
+    }
+
+
+_COMMANDS = (
+    *("SELECT", "INSERT", "UPDATE", "idle", "BEGIN", "COMMIT", "idle in transaction"),
+    *("SAVEPOINT", "START TRANSACTION", "DISCARD ALL", "RELEASE", "PREPARE", "LOCK TABLE"),
+)
+
+
+@pytest.mark.parametrize("form", ["ann@shop/psql {}", "user=ann,db=shop,app=psql {}"])
+@pytest.mark.parametrize("rare", [*_COMMANDS, "A TAG OF LATER VERSIONS", "REPACK"])
+def test_a_rare_command_is_no_part_of_an_application(form: str, rare: str) -> None:
+    """It follows the name, and one line with it does not change the names of the others."""
+    values = [*_COMMANDS[:6] * 83, rare]
+
+    assert _applications_of(form, values) == {"psql"}
+
+
+@pytest.mark.parametrize("form", ["ann@shop/psql {}", "user=ann,db=shop,app=psql {}"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["SAVEPOINT", "RELEASE"],
+        ["client backend", "parallel worker"],
+        ["client backend"],
+        ["fd00:1::1", "10.0.0.1"],
+        ["fd00:1::1"],
+        ["fe80::1"],
+    ],
+    ids=" ".join,
+)
+def test_a_field_after_an_application_is_no_part_of_its_name(form: str, values: list[str]) -> None:
+    """Be it the command, the kind of process or the address of the host."""
+    assert _applications_of(form, values * 3) == {"psql"}
+
+
 def test_a_version_in_a_name_is_no_number_of_a_prefix() -> None:
     """Nor is a bracket in it the end of the value, if a separator and a key follow."""
     for name in ("DBeaver 23.1.0 - Main <shop>", "worker 6.5 [0 of 5 busy]"):
