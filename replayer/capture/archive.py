@@ -109,6 +109,8 @@ class ArchiveWriter:
         self._written = -(1 << 62)
         self._ends: dict[int, int] = {}
         self._sessions: dict[int, LoggedSession] = {}
+        self._last_number = -1
+        """Number of the last new session; -1 before the first."""
         self._new: set[int] = set()
         self._changed: set[int] = set()
         """Sessions that were described again after their description was written."""
@@ -122,16 +124,18 @@ class ArchiveWriter:
     def describe(self, session: LoggedSession) -> None:
         """Store what is known of a session; call it before the session's first action is added.
 
-        Call it again if more becomes known.  What is already written does not have that.
+        New sessions come in the order of their numbers.  Call it again if more becomes known of a
+        session.  What is already written does not have that.
         """
-        is_known = session.number in self._sessions
         self._sessions[session.number] = session
-        if is_known:
+        # The description of a known session may be forgotten.
+        if session.number <= self._last_number:
             self._changed.add(session.number)
-            return
-        self._new.add(session.number)
-        if session.began_before:
-            self._transactions.begin_before(session.number)
+        else:
+            self._last_number = session.number
+            self._new.add(session.number)
+            if session.began_before:
+                self._transactions.begin_before(session.number)
         if len(self._sessions) > _MOST_SESSIONS:
             self._forget_sessions()
 

@@ -6,6 +6,7 @@ import re
 import resource
 import struct
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from replayer.capture import archive, ordering
 from replayer.capture.action import DOES, UNKNOWN, Action, CommitPlace, LoggedSession
 from replayer.capture.archive import ArchiveReader, ArchiveWriter
 from replayer.capture.capture_summary import ActionSource
+from replayer.capture.implicit_transactions import ImplicitTransactions
 from replayer.errors import Impossible, ReplayerError
 
 _SECOND = 1_000_000_000
@@ -154,6 +156,32 @@ def test_sessions_keep_who_they_are(tmp_path: Path) -> None:
     with ArchiveReader(path) as reader:
         assert [block.sessions for block in reader.blocks()] == [(session,)]
     assert summary.sessions_began_before == 1
+
+
+def test_a_session_whose_description_was_forgotten_is_not_a_new_one(
+    tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets the name of its application after many others have begun and ended."""
+    monkeypatch.setattr(archive, "_MOST_SESSIONS", 8)
+    begun: list[int] = []
+    monkeypatch.setattr(
+        ImplicitTransactions, "begin_before", lambda _, number: begun.append(number)
+    )
+    first, path, minute = LoggedSession(0, began_before=True), tmp_path / "a.replay", 60 * 10**9
+    with ArchiveWriter(path) as writer:
+        for number in range(100):
+            writer.describe(replace(first, number=number, began_before=number == 0))
+            writer.add(Action(number, "simple", _T0 + number * minute, 5, "select 1"))
+        named = replace(first, application="late")
+        writer.describe(named)
+        writer.add(Action(0, "simple", _T0 + 100 * minute, 5, "select 2"))
+        summary = writer.close()
+
+    with ArchiveReader(path) as reader:
+        sessions = [one for block in reader.blocks() for one in block.sessions]
+    assert [one for one in sessions if one.number == 0] == [first, named]
+    assert (summary.sessions, summary.sessions_began_before) == (100, 1)
+    assert begun == [0]
 
 
 def test_a_summary_counts_what_was_written(tmp_path: Path) -> None:
