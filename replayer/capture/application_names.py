@@ -9,6 +9,11 @@ from dataclasses import dataclass, replace
 from replayer.capture.action import LoggedSession
 
 _UNKNOWN = "[unknown]"
+_LONGEST = 63
+"""Characters, all of ASCII, to which the server cuts a name.
+
+The name in its message of a connection is not cut.
+"""
 
 
 @dataclass(slots=True)
@@ -36,7 +41,7 @@ class ApplicationNames:
     def follow(self, named: NamedSession, application: str) -> None:
         """Note the application_name of an entry of a session."""
         name, first = known_name(application), named.session.application
-        if not name or name == first:
+        if not name or name in (first, first[:_LONGEST]):
             return
         if not first:
             named.session = replace(named.session, application=name)

@@ -397,6 +397,20 @@ def test_a_session_of_several_applications_has_the_first_and_a_note(tmp_path: Pa
     assert [note for note in notes if "change their application_name: 1." in note]
 
 
+def test_a_name_that_the_server_cuts_is_not_another_one(tmp_path: Path) -> None:
+    """The message of the connection has the whole name, the entries its first 63 characters."""
+    name = "shop-service-" * 6
+    text = row(10, f"{_CONNECTS} application_name={name}", application="")
+    for at in (11, 12):
+        message = "duration: 1.000 ms  statement: SELECT 1"
+        text += row(at, message, application=name[:63])
+
+    _, _, notes = converted(tmp_path, text)
+
+    assert [one.application for one in _described(tmp_path)] == [name]
+    assert not any("application_name" in note for note in notes)
+
+
 def test_an_application_that_is_set_late_is_known_from_then_on(tmp_path: Path) -> None:
     """After the session's first actions are written; it is still one session."""
     early = "".join(
