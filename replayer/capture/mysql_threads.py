@@ -7,6 +7,7 @@ statement is replayed in that form.  An EXECUTE that was sent as text is in the 
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from replayer.capture.action import Action, LoggedSession
@@ -114,6 +115,19 @@ class StampSpreader:
             done(self._time_ns + place * 1_000_000_000 // len(held))
 
 
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """The session that a connected thread begins with its next statement, if one follows."""
+
+    since_ns: int
+    """Time from which on it may begin, in nanoseconds since 1970."""
+    user: str
+    database: str
+    """The database with which it connects."""
+    used: str
+    """The database in which it is."""
+
+
 class _Known:
     """The state of one session of a MySQL server while its log is read."""
 
@@ -136,6 +150,8 @@ class ThreadAssembly:
     def __init__(self, reading: ReadCounts, announce: Callable[[LoggedSession], None]) -> None:
         self._reading, self._announce = reading, announce
         self._known: dict[str, _Known] = {}
+        self._due: dict[str, _Due] = {}
+        """Thread -> its next session, since its last one ended; no such thread is in _known."""
         self._count = 0
         self._ended: list[Action] = []
 
@@ -151,6 +167,7 @@ class ThreadAssembly:
         """
         for thread in list(self._known):
             self.disconnect(thread, time_ns)
+        self._due.clear()
 
     def connect(self, thread: str, time_ns: int, user: str, database: str) -> None:
         """Begin a session for a thread; if the thread has a session already, end that one first.
@@ -160,20 +177,28 @@ class ThreadAssembly:
         self.disconnect(thread, time_ns)
         self._open(thread, time_ns, user, database, before=False)
 
-    def reset(self, thread: str, time_ns: int) -> None:
-        """End the session of a thread, if it has one, and begin one in the same database.
+    def change_user(self, thread: str, time_ns: int, user: str, database: str) -> None:
+        """End the session of a thread, if it has one; its next statement begins another user's.
 
-        The server has then rolled back the open transaction, and forgotten what the session had:
-        its variables, temporary tables, locks and prepared statements.  `time_ns` is in nanoseconds
-        since 1970.
+        `time_ns` is in nanoseconds since 1970.
+        """
+        self.disconnect(thread, time_ns)
+        self._due[thread] = _Due(time_ns, user, database, database)
+
+    def reset(self, thread: str, time_ns: int) -> None:
+        """End the session of a thread, if it has one; its next statement begins one like it.
+
+        It is in the same database.  The server has rolled back the open transaction, and forgotten
+        what the session had: its variables, temporary tables, locks and prepared statements.
+        `time_ns` is in nanoseconds since 1970.
         """
         known = self._known.get(thread)
         # Without a statement there is nothing to forget.
         if known is None or not known.last_ns:
             return
-        self.connect(thread, time_ns, known.logged.user, known.logged.database)
-        if known.database != known.logged.database:
-            self.use(thread, time_ns, known.database)
+        self.disconnect(thread, time_ns)
+        user, database = known.logged.user, known.logged.database
+        self._due[thread] = _Due(time_ns, user, database, known.database)
 
     def follow_user(self, thread: str, time_ns: int, user: str, database: str) -> None:
         """End the session of a thread, and begin one, if it is the session of another user.
@@ -187,6 +212,7 @@ class ThreadAssembly:
 
     def disconnect(self, thread: str, time_ns: int) -> None:
         """End the session of a thread, if it has one, at `time_ns` in nanoseconds since 1970."""
+        self._due.pop(thread, None)
         known = self._known.pop(thread, None)
         if known is not None:
             self._release(known)
@@ -259,9 +285,7 @@ class ThreadAssembly:
         are None and "".
         """
         logged = database is not None
-        known = self._known.get(thread) or self._open(
-            thread, action.start_ns, user, database or "", before=not logged
-        )
+        known = self._of(thread, action.start_ns, database or "", user, before=not logged)
         if not self._whole(action.text):
             return
         if database is not None and database != known.database:
@@ -308,9 +332,19 @@ class ThreadAssembly:
         self._reading.statements += 1
         self._ended.append(action)
 
-    def _of(self, thread: str, time_ns: int, database: str, *, before: bool) -> _Known:
-        known = self._known.get(thread)
-        return known or self._open(thread, time_ns, "", database, before=before)
+    def _of(
+        self, thread: str, time_ns: int, database: str, user: str = "", *, before: bool
+    ) -> _Known:
+        """Return the session of a thread; begin the one that is due, or else one of the `user`."""
+        if (known := self._known.get(thread)) is not None:
+            return known
+        if (due := self._due.pop(thread, None)) is None:
+            return self._open(thread, time_ns, user, database, before=before)
+        time_ns = max(time_ns, due.since_ns)
+        known = self._open(thread, time_ns, due.user, due.database, before=False)
+        if due.used != due.database:
+            self.use(thread, time_ns, due.used)
+        return known
 
     def _open(self, thread: str, time_ns: int, user: str, database: str, *, before: bool) -> _Known:
         logged = LoggedSession(self._count, user, database, began_before=before)

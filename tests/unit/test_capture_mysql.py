@@ -427,20 +427,54 @@ def test_a_connection_that_is_reset_is_another_session(
     summary, _, sessions, actions = converted(log=log)
 
     whole = ["connect", text, "disconnect"]
-    assert [each.text or each.does for each in actions] == [*whole, *whole, "connect"]
+    assert [each.text or each.does for each in actions] == [*whole, *whole]
     named = [(one.user, one.database, one.began_before) for one in sessions.values()]
-    assert named == [("app", "shop", False)] * 3
+    assert named == [("app", "shop", False)] * 2
     assert not summary.skipped
+
+
+@pytest.mark.parametrize("command", ["Reset connection", "Change user"])
+@pytest.mark.parametrize("kind", ["slow", "general"])
+def test_a_session_without_a_statement_does_not_follow_another(
+    converted: Callable[..., Any], kind: str, command: str
+) -> None:
+    """A pool resets a connection before it keeps or closes it: nothing ran in between."""
+    sent = ("select 1", command, command, "select 2", command, command, "Quit")
+    if kind == "slow":
+        entries = (each if " " in each and each != command else _COMMAND + each for each in sent)
+        log = "".join(
+            _slow_entry(second, "app", each, schema="shop") for second, each in enumerate(entries)
+        )
+    else:
+        words = {"Change user": "Change user\tapp@web on shop", "Quit": "Quit\t"}
+        words |= {"Reset connection": "Reset Connection\t"}
+        log = _general(
+            "Connect\tapp@web on shop",
+            *(words.get(each, f"Query\t{each}") for each in sent),
+        )
+    summary, _, sessions, actions = converted(log=log)
+
+    assert [each.text or each.does for each in actions] == [
+        *("connect", "select 1", "disconnect"),
+        *("connect", "select 2", "disconnect"),
+    ]
+    starts = [each.start_ns for each in actions]
+    assert starts == sorted(starts)
+    assert [(one.user, one.database) for one in sessions.values()] == [("app", "shop")] * 2
+    assert summary.sessions == 2
 
 
 def test_a_connection_that_is_reset_stays_in_its_database(converted: Callable[..., Any]) -> None:
     """Also in another one than that with which it began."""
-    log = _general("Connect\ta@web on shop", "Query\tuse other /* x */", "Reset Connection\t")
+    log = _general(
+        *("Connect\ta@web on shop", "Query\tuse other /* x */", "Reset Connection\t"),
+        *("Reset Connection\t", "Query\tselect 1"),
+    )
     _, _, sessions, actions = converted(general=log)
 
     assert [each.text or each.does for each in actions] == [
         *("connect", "use other /* x */", "disconnect"),
-        *("connect", "USE `other`"),
+        *("connect", "USE `other`", "select 1"),
     ]
     assert [one.database for one in sessions.values()] == ["shop", "shop"]
 

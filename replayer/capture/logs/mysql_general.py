@@ -1,7 +1,7 @@
 """general_log of MySQL and MariaDB: each command as it arrives, without its duration."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from replayer.capture import holes
@@ -213,8 +213,10 @@ class _Log:
             assembly.prepare(thread, time_ns, text)
         elif command == "Init DB":
             assembly.use(thread, time_ns, text)
-        elif command in ("Connect", "Change user"):
-            self._connect(thread, time_ns, text)
+        elif command == "Connect":
+            self._log_in(assembly.connect, thread, time_ns, text)
+        elif command == "Change user":
+            self._log_in(assembly.change_user, thread, time_ns, text)
         elif command.lower() == RESET:
             assembly.reset(thread, time_ns)
         elif command == "Quit":
@@ -222,13 +224,19 @@ class _Log:
         elif command.startswith(("Binlog Dump", "Register", "Slave", "Connect Out")):
             assembly.skip(REPLICATION)
 
-    def _connect(self, thread: str, time_ns: int, text: str) -> None:
+    def _log_in(
+        self, begin: Callable[[str, int, str, str], None], thread: str, time_ns: int, text: str
+    ) -> None:
+        """Call `begin` with the user and the database in the `text` of an entry.
+
+        Count the entry if the server refused the user.  `time_ns` is in nanoseconds since 1970.
+        """
         if text.startswith("Access denied"):
             self.assembly.refused(thread, time_ns)
             return
         who = _WHO.match(text)
         user, database = (who[1], who[3]) if who else ("", "")
-        self.assembly.connect(thread, time_ns, user, database.strip())
+        begin(thread, time_ns, user, database.strip())
 
 
 def _blank_separated(line: str) -> tuple[str, str, str] | None:

@@ -349,7 +349,7 @@ class _Log:
         elif command == "Change user" and _error(facts):
             self.assembly.refused(thread, end_ns)
         elif command == "Change user":
-            self.assembly.connect(thread, end_ns, facts["user"], facts["Schema"])
+            self.assembly.change_user(thread, end_ns, facts["user"], facts["Schema"])
         elif command.lower() == RESET:
             self.assembly.reset(thread, end_ns)
 
