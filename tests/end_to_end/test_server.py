@@ -169,6 +169,23 @@ def test_the_server_restarts_only_for_other_settings(server: Server) -> None:
     assert "work_mem" not in server.facts().settings
 
 
+def test_what_the_user_sets_is_in_force_on_every_connection(server: Server) -> None:
+    """A connection resets what a database or a role has by default, and no setting of the user."""
+    given = {
+        "default_transaction_isolation": "serializable",
+        "statement_timeout": "41min",
+        "lock_timeout": "42min",
+        "idle_in_transaction_session_timeout": "43min",
+        "idle_session_timeout": "44min",
+    }
+    with server.settings(given) as url, closing(Database(server.engine, url)) as database:
+        in_force = {name: database.query(f"SHOW {name}")[0][name] for name in given}
+        recorded = server.facts().settings
+
+    assert in_force == given
+    assert given.items() <= recorded.items()
+
+
 @pytest.mark.parametrize("error", [ReplayerError, Interrupted])
 def test_settings_are_given_back_after_an_error(server: Server, error: type[BaseException]) -> None:
     """Whatever ends the `with`, the server's own settings are back when it is needed next."""
