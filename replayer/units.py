@@ -45,6 +45,7 @@ _GROUPED = re.compile(
     rf"|\.\d{{3}},\d+|,\d{{3}}\.\d+|([{_SPACES}]\d{{3}})+([.,]\d+)?)\s*[a-zA-Z]*",
     re.ASCII,
 )
+_UNGROUPED = re.compile(r"[1-9]\d{3}", re.ASCII)
 _REMEDY = "write thousands without separators, decimals with a point, and commas between columns"
 _TERM = re.compile(r"[^a-zA-Z]+[a-zA-Z]*")
 _MICRO = re.compile("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]s")
@@ -294,7 +295,7 @@ class NumberSeparators:
 
     A file is of one locale: a number such as 0,5 or 1234,567 shows that all commas are decimal, and
     0.5 that all points are.  Points are decimal, too, in a file with commas between its columns and
-    none in its numbers.
+    none in its numbers, and in one that has 1234 and no number with a comma.
     """
 
     def __init__(self, columns: str) -> None:
@@ -305,9 +306,17 @@ class NumberSeparators:
         self._decimal: set[str] = set()
         self._grouped = ""
         """The first number in which a separator of thousands is certain."""
+        self._ungrouped = False
+        """True after a number of a thousand or more without a separator of thousands."""
 
-    def plain(self, text: str) -> str:
-        """Return a number of the file with a decimal point in place of a comma."""
+    def plain(self, text: str, *, measured: bool = True) -> str:
+        """Return a number of the file with a decimal point in place of a comma.
+
+        `measured` is False for a time: a program that separates thousands writes 2026 and
+        1700000000 as they are, so that such a number does not show how others are written.
+        """
+        if measured and not self._ungrouped:
+            self._ungrouped = _UNGROUPED.match(text) is not None
         if text.isdecimal():
             return text
         self._points_are_decimal &= "," not in text
@@ -321,12 +330,15 @@ class NumberSeparators:
 
     def check(self, file: str) -> None:
         """Raise Impossible if a number so far may have thousands apart; `file` is named."""
-        certain = {*self._decimal, *("." if self._points_are_decimal else "")}
+        has_commas = "," in self._decimal or "," in self._unclear
+        points = self._points_are_decimal or (self._ungrouped and not has_commas)
+        certain = {*self._decimal, *("." if points else "")}
         for separator, name in ((",", "comma"), (".", "point")):
             if separator in self._unclear and separator not in certain:
                 raise Impossible(
                     f"{file} has numbers such as {self._unclear[separator][:40]}, and no number "
-                    f"that shows if the {name} separates thousands or decimals: {_REMEDY}"
+                    f"that shows if the {name} separates thousands or decimals: {_REMEDY}; or, if "
+                    f"these are decimals, write one with four of them, such as 1{separator}2340"
                 )
         if self._grouped:
             raise Impossible(

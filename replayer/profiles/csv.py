@@ -138,7 +138,9 @@ class _Reader:
         """Add a row of the CSV; raise ValueError or IndexError if the row has no time."""
         places = self.header.places
         begin = self._time(line[places["begin"]]) if "begin" in places else math.nan
-        span = self._number(line[places["seconds"]]) if "seconds" in places else math.nan
+        span = math.nan
+        if "seconds" in places:
+            span = self._number(line[places["seconds"]], measured=False)
         if "time" in places:
             end = self._time(line[places["time"]])
             span = end - begin if "begin" in places and math.isnan(span) else span
@@ -161,13 +163,13 @@ class _Reader:
             when = when.replace(tzinfo=UTC)
         return when.timestamp()
 
-    def _number(self, text: str) -> float:
+    def _number(self, text: str, *, measured: bool = True) -> float:
         """Return a number of 0 or more, or NaN for an empty cell or one that is not a number."""
         text = text.strip()
         if text.lower() in _NONE:
             return math.nan
         try:
-            value = imported.number(self.separators.plain(text))
+            value = imported.number(self.separators.plain(text, measured=measured))
         except ValueError:
             value = -1.0
         if value >= 0:

@@ -609,6 +609,41 @@ def test_a_machine_keeps_its_cores_and_its_memory_in_rows_without_them(
     assert sum("is empty in some rows" in note for note in made.notes) == 2 * ("" in cores)
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_a_measured_number_shows_that_thousands_are_not_separated(
+    delimiter: str, tmp_path: Path
+) -> None:
+    """5203 is in no file that writes 1234 as 1.234, so that all points are decimal."""
+    text = (
+        "time;cpu_cores;memory_bytes;read_iops\n1700000000;1.234;17179869184;5203\n"
+        "1700000060;2.100;17179869184;4120\n"
+    )
+    made, unread = csv(tmp_path, text.replace(";", delimiter))
+
+    assert not unread
+    assert made.columns["cpu_cores"].tolist() == [1.234, 2.1]
+    assert made.columns["read_iops"].tolist() == [5203, 4120]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time;cpu_cores\n1700000000;1.234\n1700000060;2.100\n",
+        "time;seconds;cpu_cores\n1700000000;3600;1.234\n1700003600;3600;2.100\n",
+        "begin;seconds;cpu_cores\n2026-11-21T10:00;3600;1.234\n2026-11-21T11:00;3600;2.100\n",
+        # Points separate thousands where commas are decimal.
+        "time;cpu_cores;read_iops\n0;0,5;5203\n60;1.234;4120\n",
+        "time;cpu_cores;read_iops\n0;1,234;5203\n60;1.234;4120\n",
+        # Here the commas separate them.
+        "time;cpu_cores;read_iops\n0;1,234;5203\n60;2,100;4120\n",
+    ],
+)
+def test_a_time_and_a_comma_leave_open_what_points_are(text: str, tmp_path: Path) -> None:
+    """The remedy has both ways: without separators, or one number that shows what they are."""
+    with pytest.raises(Impossible, match=r"numbers such as 1[.,]234, .* such as 1[.,]2340$"):
+        csv(tmp_path, text)
+
+
 def test_more_free_memory_than_there_is_is_left_out(tmp_path: Path) -> None:
     """A row that contradicts itself says nothing, least of all that no memory was in use."""
     text = "time,commits,memory_total_bytes,memory_free_bytes\n0,1,8,2\n60,1,8,9\n120,1,8,3\n"

@@ -907,6 +907,8 @@ def test_separators_that_may_be_of_thousands_are_refused_in_a_catalogue(tmp_path
     machines.write_text("machine;cores;iops\nm1;4;16.000\n", encoding="utf-8")
     with pytest.raises(Impossible, match=r"numbers such as 16.000, .* thousands or decimals"):
         catalogue_file.load_catalogue(machines)
+    machines.write_text("machine;price_month;memory\nm1;1.008;16384M\n", encoding="utf-8")
+    assert catalogue_file.load_catalogue(machines).machines[0].price_month == 1.008
     machines.write_text("machine;price_month;iops\nm1;1,234;16000\nm2;0,5;1\n", encoding="utf-8")
 
     assert catalogue_file.load_catalogue(machines).machines[0].price_month == 1.234
