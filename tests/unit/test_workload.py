@@ -190,6 +190,27 @@ def test_a_key_without_effect_is_refused(
         assert " has no effect with" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("keys", "given"),
+    [
+        ("mix='point=1'", "work_unit=100"),
+        ("mix='point=1'", "update_pct=50"),
+        ("rate=5", "operations=9"),
+        ("rate=5", "access='planner'"),
+    ],
+)
+def test_an_override_is_left_out_of_the_steps_in_which_it_has_no_effect(
+    write: Callable[[str], str], keys: str, given: str
+) -> None:
+    """It is for all steps of a kind, and has an effect in one: only there it is a key."""
+    plain, other = "[[step]]\nstep='sessions'\nname='a'", "[[step]]\nstep='sessions'\nname='b'"
+    expected = workload_file.load(write(f"{plain}\n{given}\n{other}\n{keys}")).steps
+    for text in (f"{plain}\n{other}\n{keys}", f"{plain}\n{given}\n{other}\n{keys}"):
+        assert workload_file.load(write(text), [f"sessions.{given}"]).steps == expected
+    with pytest.raises(Impossible, match=r"step 2 \(b\) \(--set b\..* has no effect with"):
+        workload_file.load(write(f"{plain}\n{other}\n{keys}"), [f"b.{given}"])
+
+
 def test_a_mix_on_the_command_line_replaces_keys_of_the_file(write: Callable[[str], str]) -> None:
     """What the step is done with is kept, and not what the file had instead of the mix."""
     path = write("[[step]]\nstep='sessions'\nwork_unit=64\nupdate_pct=20")

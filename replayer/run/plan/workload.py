@@ -26,6 +26,7 @@ from replayer import assets, registry
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.model import StepSpec, Workload, WorkloadFacts
 from replayer.run import step_plugin
+from replayer.run.step_plugin import IgnoredKey
 
 CAPTURE = ".replay"
 """The suffix of a capture (a converted log); used as a workload, it has one step: its replay."""
@@ -67,7 +68,7 @@ def load(
     _set_options(path, tables, probe or {})
     applied = _override(path, tables, overrides)
     _check_texts(path, tables)
-    specs = tuple(_given_spec(path, number, own, applied) for number, own in enumerate(tables, 1))
+    specs = _given_specs(path, tables, applied)
     _unlike_names(path, specs)
     return Workload(
         name=path.stem,
@@ -228,25 +229,41 @@ def _literal(text: str) -> Any:
     return table["value"] if len(table) == 1 else text
 
 
-def _given_spec(
-    path: Path, number: int, table: dict[str, Any], applied: Mapping[str, str]
-) -> StepSpec:
-    """Return the step of a table that the user wrote.
+def _given_specs(
+    path: Path, tables: Sequence[dict[str, Any]], applied: Mapping[str, str]
+) -> tuple[StepSpec, ...]:
+    """Return the steps of the tables that the user wrote.
 
     Raises Impossible also for a key that has no effect with the others.  Such a key of the file is
-    left out if an override of the command line replaces it.
+    left out if an override of the command line replaces it, and an override is left out of such a
+    step if it has an effect in another one.
     """
-    spec = _spec(path, number, table, applied)
+    specs = [_spec(path, number, own, applied) for number, own in enumerate(tables, 1)]
+    ignored = [_ignored_keys(spec, own) for spec, own in zip(specs, tables, strict=True)]
+    effective = {
+        applied[place]
+        for own, reasons in zip(tables, ignored, strict=True)
+        for key in own.keys() - reasons.keys()
+        if (place := f"{id(own)}.{key}") in applied
+    }
+    for number, own in enumerate(tables, 1):
+        reasons = ignored[number - 1]
+        for key, reason in reasons.items():
+            override = applied.get(f"{id(own)}.{key}")
+            replaced = f"{id(own)}.{reason.replaced_by}" in applied
+            if not (replaced if override is None else override in effective):
+                begin = _place(path, number, own) + (f" (--set {override})" if override else "")
+                raise Impossible(f"{begin}: {key} {reason.words}")
+        if reasons:
+            left = {key: value for key, value in own.items() if key not in reasons}
+            specs[number - 1] = _spec(path, number, left, applied)
+    return tuple(specs)
+
+
+def _ignored_keys(spec: StepSpec, table: Mapping[str, Any]) -> dict[str, IgnoredKey]:
+    """Return key -> reason of each key of the table that has no effect with the others."""
     ignored = step_plugin.load(spec.step).explain_ignored_keys(spec)
-    given = {key: reason for key, reason in ignored.items() if key in table}
-    for key, reason in given.items():
-        override = applied.get(f"{id(table)}.{key}")
-        if override is not None or f"{id(table)}.{reason.replaced_by}" not in applied:
-            begin = _place(path, number, table) + (f" (--set {override})" if override else "")
-            raise Impossible(f"{begin}: {key} {reason.words}")
-    if not given:
-        return spec
-    return _spec(path, number, {k: v for k, v in table.items() if k not in given}, applied)
+    return {key: reason for key, reason in ignored.items() if key in table}
 
 
 def _place(path: Path, number: int, table: Mapping[str, Any]) -> str:
