@@ -32,6 +32,13 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "location": ("directory", "file", "content", "process"),
     "lock": ("locked",),
     "lock_database": ("locked",),
+    "mix/ended": ("ended",),
+    "mix/others": ("pid", "began", "hits", "reads", "quiet", "in_transaction", "ours"),
+    "mix/waits": ("wait", "sessions"),
+    "mix/workers": (
+        "parallel_hits", "parallel_reads", "vacuum_hits", "vacuum_reads", "hits", "reads",
+        "launched",
+    ),
     "replay/effects": ("table_name", "effect", "affected"),
     "replay/guarded": ("table_name", "column_name"),
     "rights": ("verb", "what", "allowed", "grants"),

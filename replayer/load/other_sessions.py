@@ -106,7 +106,8 @@ class OthersActivity:
 def look(database: Database) -> OthersActivity | None:
     """Return the work of other sessions so far, by their counters.
 
-    Return None if the server does not count it for each session.
+    Return None if the server does not count it for each session, or refuses to show it.  Raises
+    ReplayerError if an SQL file of the engine answers without a column that is needed.
     """
     verb = database.engine.verb(_OTHERS)
     counted, of_workers = database.engine.verb(_ENDED), database.engine.verb(_WORKERS)
@@ -114,8 +115,8 @@ def look(database: Database) -> OthersActivity | None:
         return None
     try:
         rows = database.execute(verb)
-        ended = database.row(counted).number("ended") if counted is not None else None
-        workers = None if of_workers is None else _worker_blocks(database.row(of_workers))
+        count = None if counted is None else database.row(counted)
+        worker_row = None if of_workers is None else database.row(of_workers)
     except Interrupted:
         raise
     except ReplayerError:
@@ -129,9 +130,9 @@ def look(database: Database) -> OthersActivity | None:
         {key: row["quiet"] for key, row in others.items() if row["quiet"] is not None},
         frozenset(key for key, row in others.items() if row["in_transaction"]),
         time.monotonic(),
-        ended,
+        None if count is None else count.number("ended"),
         {key: blocks[key] for key in own},
-        workers,
+        None if worker_row is None else _worker_blocks(worker_row),
     )
 
 

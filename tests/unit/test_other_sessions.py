@@ -1,8 +1,15 @@
 """Which sessions of a server have worked in a window, and which have counted what they did."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from replayer.load.other_sessions import OthersActivity, WorkerBlocks, work_between
+from replayer.engines import verb_table, verbs
+from replayer.engines.connection import Cells, Database
+from replayer.errors import ReplayerError
+from replayer.load.other_sessions import OthersActivity, WorkerBlocks, look, work_between
+from replayer.run.checks import prove
 
 SESSION = (1, 0.0)
 
@@ -117,3 +124,37 @@ def test_without_the_workers_only_sessions_count() -> None:
 
     assert moved is not None
     assert moved.reads == 20
+
+
+VERBS = sorted(name for name, by in verbs.asking().items() if "load.other_sessions" in by)
+
+
+def database_without(verb: str, column: str) -> Database:
+    """Return a database whose SQL files answer with one row each; that of `verb` lacks `column`."""
+
+    def row(name: str) -> Cells:
+        there = dict.fromkeys(verb_table.COLUMNS[name], 0)
+        if name == verb:
+            del there[column]
+        return Cells(there, f"mine/{name}.sql")
+
+    engine = SimpleNamespace(verb=str)
+    return cast(
+        "Database", SimpleNamespace(engine=engine, row=row, execute=lambda name: [row(name)])
+    )
+
+
+@pytest.mark.parametrize(
+    ("verb", "column"), [(verb, column) for verb in VERBS for column in verb_table.COLUMNS[verb]]
+)
+def test_a_file_of_a_user_that_lacks_a_column_is_named(verb: str, column: str) -> None:
+    """Such as mix/others of before, without `ours`: it is neither misread nor left out silently."""
+    with pytest.raises(ReplayerError, match=f"^mine/{verb}.sql: .* without a column '{column}'$"):
+        look(database_without(verb, column))
+
+
+def test_a_proof_tries_what_is_asked_of_other_sessions() -> None:
+    """None of these files needs a table, and each has columns that a proof compares."""
+    assert "mix/workers" in VERBS
+    assert set(VERBS) <= set(prove._ASK)
+    assert set(VERBS) <= verb_table.COLUMNS.keys()

@@ -52,7 +52,7 @@ _ASK = (
     "profile/sizes", "profile/statements", "profile/transactions", "profile/wal",
     "profile/working_set", "profile/writers", "replay/blocked", "replay/effects",
     "replay/guarded", "replay/waits",
-    "mix/activity", "mix/waits", "mix/others", "mix/ended",
+    "mix/activity", "mix/waits", "mix/others", "mix/ended", "mix/workers",
 )  # fmt: skip
 """Verbs that need no table: they only ask the server for values."""
 _MOST_PLACES = 5
