@@ -16,8 +16,16 @@ LOST = "08006"
 """SQLSTATE of a lost connection."""
 _AGAIN = frozenset({"40P01", "40001", "1213", "1205"})
 """Error codes of servers that ask for a retry: deadlock, serialization failure, lock timeout."""
-_REFUSED = re.compile(r"(?!08|57P0|70100)[0-9A-Z]{5}")
-"""SQLSTATEs of refused statements: all but those with which a connection may have ended."""
+_REFUSED = re.compile(r"(?!08|57P0|25P0[34]|70100)[0-9A-Z]{5}")
+"""SQLSTATEs of refused statements: all but those with which a connection may have ended.
+
+25P03 and 25P04 are timeouts of PostgreSQL that end a session.
+"""
+_ENDING = frozenset({"3032", "3169", "4031"})
+"""Error codes of MySQL with which a session ends: offline mode, killed, timeout.
+
+Their SQLSTATE is HY000, as that of many errors after which the session goes on.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +229,7 @@ def check_refusal(session: WireSession) -> None:
             raise ConnectionGone(
                 f"the database reported: {message}",
                 session.sqlstate,
-                refused=_REFUSED.fullmatch(session.sqlstate) is not None,
+                refused=code not in _ENDING and _REFUSED.fullmatch(session.sqlstate) is not None,
             )
 
 

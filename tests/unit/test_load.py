@@ -324,18 +324,22 @@ def test_counts_of_processes_are_added() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sqlstate", "refused"),
+    ("sqlstate", "code", "refused"),
     [
-        *(("57014", True), ("42501", True), ("22012", True), ("HY000", True), ("3D000", True)),
+        *((state, "0", True) for state in ("57014", "42501", "22012", "HY000", "3D000", "25P02")),
         # The server ends the session or itself, or sent no error of its own.
-        *(("57P01", False), ("57P02", False), ("08S01", False), ("70100", False), (LOST, False)),
-        ("it printed nothing", False),
+        *((state, "0", False) for state in ("57P01", "57P02", "08S01", "70100", LOST)),
+        *((state, state, False) for state in ("25P03", "25P04", "57P05")),
+        *(("HY000", code, False) for code in ("3032", "3169", "4031")),
+        ("it printed nothing", "0", False),
     ],
 )
-def test_a_refused_statement_is_not_a_lost_connection(sqlstate: str, *, refused: bool) -> None:
+def test_a_refused_statement_is_not_a_lost_connection(
+    sqlstate: str, code: str, *, refused: bool
+) -> None:
     """An answer with the server's own error leaves the session there; the error has both."""
     session = cast(
-        "WireSession", SimpleNamespace(sqlstate=sqlstate, refusal=lambda: ("0", "no such thing"))
+        "WireSession", SimpleNamespace(sqlstate=sqlstate, refusal=lambda: (code, "no such thing"))
     )
     with pytest.raises(ConnectionGone, match="no such thing") as caught:
         check_refusal(session)
