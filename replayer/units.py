@@ -46,6 +46,8 @@ _GROUPED = re.compile(
     re.ASCII,
 )
 _UNGROUPED = re.compile(r"[1-9]\d{3}", re.ASCII)
+# 0.123, 1234.567, 1.5 and 1.2345: no form of thousands, so that no other pattern has to be tried.
+_SURE = re.compile(r"(?:0|[1-9]\d{3,})\.\d+|[1-9]\d{0,2}\.(?:\d{1,2}|\d{4,})", re.ASCII)
 _REMEDY = "write thousands without separators, decimals with a point, and commas between columns"
 _TERM = re.compile(r"[^a-zA-Z]+[a-zA-Z]*")
 _MICRO = re.compile("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]s")
@@ -318,6 +320,9 @@ class NumberSeparators:
         if measured and not self._ungrouped:
             self._ungrouped = _UNGROUPED.match(text) is not None
         if text.isdecimal():
+            return text
+        if _SURE.fullmatch(text):
+            self._decimal.add(".")
             return text
         self._points_are_decimal &= "," not in text
         if match := _THOUSANDS.fullmatch(text):

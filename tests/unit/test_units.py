@@ -264,3 +264,35 @@ def test_writing_a_size_or_duration_loses_nothing() -> None:
 def test_a_multiple_below_1_is_not_rounded_to_it(value: float, times: str, percent: str) -> None:
     """`does not fit` next to 1.00 or 100% contradicts itself."""
     assert (units.show_times(value), units.show_percent(value)) == (times, percent)
+
+
+class Unused:
+    """A pattern that no number may be compared with."""
+
+    def fullmatch(self, text: str) -> None:
+        """Fail with the number."""
+        raise AssertionError(f"{text} can only be a decimal")
+
+
+def test_a_number_that_can_only_be_a_decimal_is_compared_with_one_pattern(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Most cells of a file are such numbers, or whole.
+
+    The patterns that are not tried agree: such a number is a decimal, and has no thousands apart.
+    """
+    heads, tails = ("0", "7", "42", "999", "1234", "17179869184"), range(1, 9)
+    plain = [f"{head}.{'1234567890'[:digits]}" for head in heads for digits in tails]
+    sure = [one for one in plain if one[0] == "0" or len(one.partition(".")[0]) > 3] + [
+        one for one in plain if len(one.partition(".")[2]) != 3
+    ]
+    for number in sure:
+        assert units._DECIMALS.fullmatch(number)
+        assert not units._THOUSANDS.fullmatch(number)
+        assert not units._GROUPED.fullmatch(number)
+    for name in ("_THOUSANDS", "_DECIMALS", "_GROUPED"):
+        monkeypatch.setattr(units, name, Unused())
+    for number in sure:
+        separators = units.NumberSeparators(";")
+        assert separators.plain(number) == number
+        assert separators._decimal == {"."}
