@@ -26,6 +26,8 @@ from replayer.results.sysstat import (
 _CORES = re.compile(r"\((\d{1,6}) CPU\)")
 _PLAIN = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _MOST_COLUMNS = 64
+_FEW_STAMP_PARTS = 4
+"""Of a stamp with a date, a time, AM or PM and a zone."""
 _MOST_STAMP_PARTS = 8
 """Of a stamp with names of the day and the month, such as Friday 27 Nov 2026 02:31:04 PM IST."""
 _MOST_VALUES = 4_000_000
@@ -183,12 +185,11 @@ def _read_stamp(reader: _Reader, parts: Sequence[str], line: str) -> bool | None
 
     A line with as many parts as a device has is that of a device, whatever its name is.
     """
-    # A stamp is at most a date, a time, AM or PM and a zone.
-    clock = find_clock(line) if len(parts) <= 4 else None
-    if clock is None:
-        is_short = len(parts) <= _MOST_STAMP_PARTS and len(parts) != len(reader.names) + 1
-        if not is_short or reader.device or not has_any_clock(line):
-            return None
+    is_device = len(parts) == len(reader.names) + 1 or bool(reader.device)
+    is_short = len(parts) <= _MOST_STAMP_PARTS and not is_device
+    clock = find_clock(line) if is_short or len(parts) <= _FEW_STAMP_PARTS else None
+    if clock is None and not (is_short and has_any_clock(line)):
+        return None
     reader.clock = None if clock is None else second_of_day(clock)
     reader.stamp, reader.names = line.strip(), ()
     return clock is not None

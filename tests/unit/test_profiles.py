@@ -182,6 +182,31 @@ def test_a_time_of_every_known_form_is_read(stamp: str, tmp_path: Path) -> None:
     assert np.diff(made.ends).tolist() == [1.0]
 
 
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "Sat 21 Nov 2026 10:00:0{}",
+        "Sat 21 Nov 2026 10:00:0{} CET",
+        "21 Nov 2026 10:00:0{} AM IST",
+        "Saturday 21 Nov 2026 10:00:0{} AM IST",
+        "Saturday, 21 November 2026 Time: 10:00:0{} AM",
+    ],
+)
+def test_a_time_with_names_of_the_day_and_the_month_is_read(stamp: str, tmp_path: Path) -> None:
+    """A profile and an import agree on it, also where an older report was of devices."""
+    text = iostat([stamp.format(i) for i in range(3)], devices="sda {i}.00 8.00 1.00 1.00 0 0 0 0")
+    path = written(tmp_path, text.replace("wkB/s\n", "wkB/s await aqu-sz svctm %util\n"))
+    made, unread = read("iostat", path)
+    opened = imported.opened(path)
+    (run,) = registry.load("imports", "iostat").read(opened, "").runs
+
+    assert not unread
+    assert not opened.unread.all()
+    assert usage.clock(made.ends[-1])[:10] == "2026-11-21"
+    assert np.diff(made.ends).tolist() == [1.0]
+    assert run.steps[0].elapsed == 2
+
+
 UNKNOWN_TIMES = {
     # language of the country -> the stamps of iostat -t there
     "el_GR": ["27/11/2026 11:59:59 πμ", "27/11/2026 12:00:00 μμ", "27/11/2026 01:00:00 μμ"],
