@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, field_validator, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from replayer import units
 from replayer.errors import nearest
@@ -26,8 +33,19 @@ UNTESTED = (
 )
 """Features of real workloads that a mix never represents."""
 
-Weight = Annotated[float, Field(ge=0, le=1e100)]
-"""A weight of a kind of statement; the limit keeps the sum of all weights finite."""
+_MOST_WEIGHT = 1e100
+"""Limit on a weight, above all counters of a source: it keeps the sum of all weights finite."""
+
+
+def _check_weight(weight: float) -> float:
+    # The message of pydantic's own limit has all digits of the number.
+    if weight > _MOST_WEIGHT:
+        raise ValueError(f"should be less than or equal to {_MOST_WEIGHT:g}")
+    return weight
+
+
+Weight = Annotated[float, Field(ge=0), AfterValidator(_check_weight)]
+"""A weight of a kind of statement."""
 
 
 class WeightedMix(Noun):

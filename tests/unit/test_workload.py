@@ -211,6 +211,17 @@ def test_an_override_is_left_out_of_the_steps_in_which_it_has_no_effect(
         workload_file.load(write(f"{plain}\n{other}\n{keys}"), [f"b.{given}"])
 
 
+@pytest.mark.parametrize("given", ["point=1e200", "point=1 scan=1e101", "compute=1e308"])
+def test_a_weight_that_is_too_large_is_refused_in_a_short_sentence(
+    write: Callable[[str], str], given: str
+) -> None:
+    """Its limit is no number of a hundred digits."""
+    with pytest.raises(Impossible, match=r" less than or equal to 1e\+100\b") as caught:
+        workload_file.load(write("[[step]]\nstep='sessions'"), [f"sessions.mix={given}"])
+
+    assert "000" not in str(caught.value)
+
+
 def test_a_mix_on_the_command_line_replaces_keys_of_the_file(write: Callable[[str], str]) -> None:
     """What the step is done with is kept, and not what the file had instead of the mix."""
     path = write("[[step]]\nstep='sessions'\nwork_unit=64\nupdate_pct=20")
