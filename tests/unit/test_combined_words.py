@@ -5,6 +5,7 @@ from itertools import permutations
 import pytest
 
 from replayer.report.documents.combined_words import combine
+from tests.cpu_time import at_once
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,18 @@ def test_the_counts_do_not_depend_on_the_order(texts: list[str]) -> None:
     without_common = {frozenset(" ".join(part).split()) for part in found}
 
     assert len(without_common) == 1
+
+
+@pytest.mark.parametrize("begin", ["", "x", "5", "5 rows"])
+@pytest.mark.parametrize("end", ["", "x", "5", ", x"])
+@pytest.mark.parametrize(
+    "part",
+    [" ", ",111", ".1", "1", "-5", ":5", "(5", "5 ", "5 to ", " 5 min 05", "5 rows ", "x", ", "],
+)
+def test_long_texts_of_a_result_file_are_combined_in_linear_time(
+    begin: str, part: str, end: str
+) -> None:
+    """Nothing in the text of a repeat makes a search begin again at each of its characters."""
+    text = f"{begin}{part * (30_000 // len(part))}{end}"
+    with at_once((begin, part, end)):
+        combine([text, text.replace("5", "6"), ""])

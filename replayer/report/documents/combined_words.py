@@ -11,7 +11,8 @@ from itertools import takewhile
 from replayer.analysis.repeats import in_part
 
 _DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?"
-_NUMBER = re.compile(rf"(?<![\w.]){_DIGITS}(?!\w|[.,]\d)")
+# A number begins where none before it can reach: so a search takes linear time.
+_NUMBER = re.compile(rf"(?<![\w.])(?<!\d,){_DIGITS}(?!\w|[.,]\d)")
 """A number that is a word, or that begins one such as 5/s; not the digits of a name."""
 _WORD = re.compile(rf"[,;](?=\s|$)|\s*(?:{_DIGITS}\s+)?\S+?(?=[,;]?(?:\s|$))")
 """A word with the space and the number before it, or the comma or semicolon after it."""
@@ -28,7 +29,8 @@ def combine(texts: Sequence[str]) -> str:
 
     For example, `50 to 100 rows from memory in 2 of 3, the disk in 1 of 3, 4 sessions`.
     """
-    words = [_WORD.findall(text) for text in texts if text]
+    # Without the spaces at the end: the search for a word after them takes quadratic time.
+    words = [_WORD.findall(text.strip()) for text in texts if text.strip()]
     if not words:
         return ""
     shapes = [list(map(shape, one)) for one in words]
