@@ -25,6 +25,29 @@ from tests.cpu_time import at_once
         # The digits of a name are no number.
         (["from t1", "from t2"], "from t1 in 1 of 2, t2 in 1 of 2"),
         (["1.5x", "2.5x"], "1.5x in 1 of 2, 2.5x in 1 of 2"),
+        # A range of such numbers could not be read.
+        (["2 min 05 s", "3 min 50 s"], "2 min 05 s in 1 of 2, 3 min 50 s in 1 of 2"),
+        (["2 min 05 s", "3 min 05 s"], "2 min 05 s in 1 of 2, 3 min 05 s in 1 of 2"),
+        (["9 in 1 h 05 min, x", "9 in 5 s, x"], "9 in 1 h 05 min in 1 of 2, 5 s in 1 of 2, x"),
+        (["-5 %", "-3 %"], "-5 % in 1 of 2, -3 % in 1 of 2"),
+        (["-5 %", "3 %", "4 %"], "-5 % in 1 of 3, 3 to 4 % in 2 of 3"),
+        (["at 14:05:33", "at 14:07:33"], "at 14:05:33 in 1 of 2, 14:07:33 in 1 of 2"),
+        (["on 2024-01-02", "on 2024-02-01"], "on 2024-01-02 in 1 of 2, 2024-02-01 in 1 of 2"),
+        (["up to 4 rows", "up to 5 rows"], "up to 4 rows in 1 of 2, to 5 rows in 1 of 2"),
+        (["4 rows up to 9", "5 rows up to 9"], "4 to 5 rows up to 9"),
+        (
+            ["x (1 to 2), 4 c", "x (3 to 5), 6 c"],
+            "x (1 to 2) in 1 of 2, (3 to 5) in 1 of 2, 4 to 6 c",
+        ),
+        (
+            ["1 KiB to 2 MiB", "1 KiB to 3 MiB"],
+            "1 KiB to 2 MiB in 1 of 2, 1 KiB to 3 MiB in 1 of 2",
+        ),
+        (["1% to 2%", "3% to 2%"], "1% to 2% in 1 of 2, 3% to 2% in 1 of 2"),
+        (
+            ["-1 min 05 s to 2 min 05 s", "3 s to 2 min 05 s"],
+            "-1 min 05 s to 2 min 05 s in 1 of 2, 3 s to 2 min 05 s in 1 of 2",
+        ),
         (["a b, 4 c", "a d e, 4 c", "a b, 6 c"], "a b in 2 of 3, d e in 1 of 3, 4 to 6 c"),
         (["a # b", "a 5 b"], "a # b in 1 of 2, 5 b in 1 of 2"),
         (["9 in A", "9 in A (not full)"], "9 in A (not full) in 1 of 2"),

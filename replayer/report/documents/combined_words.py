@@ -12,8 +12,19 @@ from replayer.analysis.repeats import in_part
 
 _DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?"
 # A number begins where none before it can reach: so a search takes linear time.
-_NUMBER = re.compile(rf"(?<![\w.])(?<!\d,){_DIGITS}(?!\w|[.,]\d)")
-"""A number that is a word, or that begins one such as 5/s; not the digits of a name."""
+_NUMBER = re.compile(rf"(?<![\w.\1\2-])(?<!\d[,:/]){_DIGITS}(?!\w|[.,:/-]\d)")
+"""A number that is a word, or that begins one such as 5/s; not the digits of a name or a phrase."""
+_AMOUNT = rf"-?{_DIGITS}(?:\s(?:h|min)\s\d\d)?"
+_PHRASE = re.compile(
+    rf"(?<![\w.,:/-])(?:{_AMOUNT}(?:[^\s\d]*|\s\S+)\sto\s{_AMOUNT}|{_AMOUNT}\sto(?!\S)"
+    rf"|to\s{_AMOUNT}|{_DIGITS}\s(?:h|min)\s\d\d|-{_DIGITS})\s?"
+)
+"""A range, a time in two units or a negative number, with the space before its unit.
+
+A range of such numbers could not be read: texts that differ in them are counted.
+"""
+_BEGINS, _SPACE = "\1", "\2"
+"""The begin of a phrase, and a space in it: so it is one word.  A cleaned text has neither."""
 _WORD = re.compile(rf"[,;](?=\s|$)|\s*(?:{_DIGITS}\s+)?\S+?(?=[,;]?(?:\s|$))")
 """A word with the space and the number before it, or the comma or semicolon after it."""
 _PLURALS = {"its": "their", "is": "are", "has": "have"}
@@ -30,24 +41,29 @@ def combine(texts: Sequence[str]) -> str:
     For example, `50 to 100 rows from memory in 2 of 3, the disk in 1 of 3, 4 sessions`.
     """
     # Without the spaces at the end: the search for a word after them takes quadratic time.
-    words = [_WORD.findall(text.strip()) for text in texts if text.strip()]
+    words = [_WORD.findall(_joined(text.strip())) for text in texts if text.strip()]
     if not words:
         return ""
-    shapes = [list(map(shape, one)) for one in words]
+    return _parted(_combined(words, len(texts)))
+
+
+def _combined(words: Sequence[Sequence[str]], total: int) -> str:
+    """Return one text for the words of some of `total` repeats."""
+    shapes = [list(map(_shape, one)) for one in words]
     begin = _common(shapes)
     end = _common([shape[begin:][::-1] for shape in shapes])
     kinds: dict[str, list[str]] = {}
     for one in words:
         between = "".join(one[begin : len(one) - end]).strip()
-        kinds.setdefault(shape(between), []).append(between)
-    head = span(["".join(one[:begin]) for one in words])
+        kinds.setdefault(_shape(between), []).append(between)
+    head = _span(["".join(one[:begin]) for one in words])
     if len(kinds) < 2:
-        return in_part(head, len(words), len(texts))
+        return in_part(head, len(words), total)
     shown = [same for kind, same in kinds.items() if kind]
-    parts = [in_part(span(same), len(same), len(texts)) for same in shown[:_MOST]]
+    parts = [in_part(_span(same), len(same), total) for same in shown[:_MOST]]
     if others := sum(map(len, shown[_MOST:])):
-        parts.append(f"others in {others} of {len(texts)}")
-    tail = span(["".join(one[len(one) - end :]) for one in words])
+        parts.append(f"others in {others} of {total}")
+    tail = _span(["".join(one[len(one) - end :]) for one in words])
     return f"{head} {', '.join(parts)}{tail}".strip()
 
 
@@ -57,21 +73,38 @@ def _common(texts: Sequence[Sequence[str]]) -> int:
     return sum(1 for _ in same)
 
 
+def _joined(text: str) -> str:
+    """Return a text in which each phrase of numbers is one word: `_parted` undoes this."""
+    return _PHRASE.sub(lambda found: _BEGINS + re.sub(r"\s", _SPACE, found[0]), text)
+
+
+def _parted(text: str) -> str:
+    return text.replace(_BEGINS, "").replace(_SPACE, " ")
+
+
 def shape(text: str) -> str:
     """Return a text with NUL for each number, and with the words of a singular as a plural.
 
-    Texts that differ only in numbers, and in words that agree with them, have the same shape.  A
-    cleaned text has no other NUL.
+    Texts that differ only in numbers, and in words that agree with them, have the same shape.  The
+    numbers of ranges, of times in two units and below 0 are kept.  A cleaned text has no other NUL.
     """
-    plural = _SINGULAR.sub(lambda match: _PLURALS[match[0]], _NUMBER.sub("\0", text))
+    return _shape(_joined(text))
+
+
+def _shape(joined: str) -> str:
+    plural = _SINGULAR.sub(lambda match: _PLURALS[match[0]], _NUMBER.sub("\0", joined))
     return _COUNTED.sub(r"\1s", plural)
 
 
 def span(texts: Sequence[str]) -> str:
     """Return texts of the same shape as one, with ranges of numbers: `50 to 100 rows`."""
-    columns = iter(zip(*map(_NUMBER.findall, texts), strict=True))
+    return _parted(_span(list(map(_joined, texts))))
+
+
+def _span(joined: Sequence[str]) -> str:
+    columns = iter(zip(*map(_NUMBER.findall, joined), strict=True))
     # The words of a plural are longer, and a range has them if one of its numbers does.
-    longest = max(texts, key=lambda text: len(_NUMBER.sub("", text)))
+    longest = max(joined, key=lambda text: len(_NUMBER.sub("", text)))
     return _NUMBER.sub(lambda _: _range(next(columns)), longest)
 
 
