@@ -31,6 +31,10 @@ class Sentence:
 
     text: str
     tone: Tone = Tone.PLAIN
+    about: str = ""
+    """The name of what the line is about, if a step has a line for each of several such things.
+
+    Lines of repeats that are about different things are not combined."""
 
 
 @dataclass(frozen=True)

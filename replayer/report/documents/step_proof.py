@@ -16,6 +16,7 @@ from replayer.report.sanitize import sanitize, short
 from replayer.run.display import Form, Sentence, Tone, Verbatim
 from replayer.units import show_size
 
+_JUDGED = (Tone.GOOD, Tone.BAD)
 BRIEF = 60
 """The most characters of a sentence in the table of steps."""
 CLOSES = "account closes"
@@ -43,9 +44,8 @@ def proofs(results: Sequence[StepResult], forms: Sequence[Form]) -> Iterator[Pro
         yield Proof(_ledger(ledgers), good, _brief_ledger(done, good=good))
     if done:
         for found in _judged(forms):
-            count = len(found.places)
-            text, words = (in_part(one, count, len(done)) for one in (found.text, found.brief))
-            yield Proof(text, found.good, words)
+            text = in_part(found.text, len(found.places), len(done))
+            yield Proof(text, found.good, found.brief)
     yield from _accounts(done)
     for (status, reason), _ in alike(results, lambda r: (r.status, r.reason)):
         if status is not Status.DONE:
@@ -58,33 +58,65 @@ class _Judgement(NamedTuple):
 
     text: str
     brief: str
-    """The same in a few words."""
+    """The same in a few words, with the number of the repeats that have it."""
     good: bool
     places: Sequence[int]
     """The places, from 0, of the repeats that have it; its numbers are their ranges."""
 
 
+class _Kind(NamedTuple):
+    """The key of sentences that are one in a report on several repeats."""
+
+    words: str
+    """The shape of their texts, or the text if they have to be equal."""
+    good: bool
+    about: str
+
+
+_Sentences = Sequence[tuple[str, _Kind]]
+"""The text and the kind of each sentence of a repeat."""
+
+
 def _judged(forms: Sequence[Form]) -> list[_Judgement]:
     """Return the sentences with a good or a bad tone in the forms of a step's repeats, each once.
 
-    Sentences of several repeats that differ only in numbers are one.
+    Sentences of several repeats that differ only in numbers are one.  But if a repeat has several
+    that do, a number may be the name of what they are about: then only equal ones are one.
     """
-    kinds: dict[tuple[str, bool, int], list[tuple[int, str, str]]] = {}
-    for place, form in enumerate(forms):
-        seen = Counter[tuple[str, bool]]()
-        for part in form.parts:
-            if isinstance(part, Sentence) and part.tone in (Tone.GOOD, Tone.BAD):
-                text = sanitize(part.text)
-                kind = shape(text), part.tone is Tone.GOOD
-                # The second sentence of a kind in one form is about something else.
-                same = kinds.setdefault((*kind, seen[kind]), [])
-                same.append((place, text, sanitize(form.brief.proof) or short(text, BRIEF)))
-                seen[kind] += 1
-    return [
-        _Judgement(span(texts), combine(briefs), good, places)
-        for (_, good, _), same in kinds.items()
-        for places, texts, briefs in [zip(*same, strict=True)]
+    found = [_sentences(form) for form in forms]
+    counts = [Counter(kind for _, kind in sentences) for sentences in found]
+    several = {kind for each in counts for kind, count in each.items() if count > 1}
+    kinds: dict[_Kind, dict[int, str]] = {}
+    for place, sentences in enumerate(found):
+        for text, kind in sentences:
+            key = kind._replace(words=text) if kind in several else kind
+            kinds.setdefault(key, {})[place] = text
+    judged = [
+        _Judgement(span(list(texts.values())), "", kind.good, list(texts))
+        for kind, texts in kinds.items()
     ]
+    return [one._replace(brief=_brief(forms, found, one)) for one in judged]
+
+
+def _sentences(form: Form) -> _Sentences:
+    """Return the cleaned sentences with a good or a bad tone, each with its kind."""
+    judged = (one for one in form.parts if isinstance(one, Sentence) and one.tone in _JUDGED)
+    cleaned = ((sanitize(one.text), one) for one in judged)
+    kinds = ((text, _Kind(shape(text), one.tone is Tone.GOOD, one.about)) for text, one in cleaned)
+    return list(dict.fromkeys(kinds))
+
+
+def _brief(forms: Sequence[Form], found: Sequence[_Sentences], judged: _Judgement) -> str:
+    """Return a judgement in a few words, with the number of the repeats that have it.
+
+    It is the proof in the brief forms of all repeats with a sentence of its tone, which may be
+    several; else its text, cut after its numbers are combined.
+    """
+    have = [any(kind.good is judged.good for _, kind in sentences) for sentences in found]
+    briefs = [sanitize(form.brief.proof) for form in forms]
+    if all(brief for brief, has in zip(briefs, have, strict=True) if has):
+        return combine([brief if has else "" for brief, has in zip(briefs, have, strict=True)])
+    return in_part(short(judged.text, BRIEF), len(judged.places), len(forms))
 
 
 def _accounts(done: Sequence[StepResult]) -> Iterator[Proof]:

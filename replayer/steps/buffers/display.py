@@ -27,9 +27,10 @@ def form(result: StepResult) -> Form:
     metrics = frozenset(one.metric for one in result.measurements)
     rows = result.tables.get("buffers", ())
     doubts = [
-        Sentence(f"buffers of {show_size(row['buffers_bytes'])}: {doubt}", Tone.BAD)
+        Sentence(f"{name}: {doubt}", Tone.BAD, about=name)
         for row in rows
         if (doubt := _doubt(row))
+        for name in [f"buffers of {show_size(row['buffers_bytes'])}"]
     ]
     return Form(
         [_table(rows), *doubts] if rows else [],
