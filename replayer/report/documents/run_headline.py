@@ -1,7 +1,7 @@
 """The headline of runs: what was measured, and which results can be believed.
 
 The module `display` in the folder of each step provides the words; this module joins them.  A step
-that only prepares others (one with `once`) is named only if there are no other steps.
+that only prepares others (one with `once`) is named only if no other step has a result.
 """
 
 import shlex
@@ -53,8 +53,8 @@ def _ending(runs: Sequence[Run]) -> str:
 def _results(lines: Sequence[StepSummary]) -> list[str]:
     """Return a sentence, without a full stop, for each kind of result and for what is left out."""
     done = [line for line in lines if line.repeats]
-    own = [line for line in done if not line.once] or done
-    chosen = [line for line in own if line.brief.clause] or own
+    own = [line for line in done if not line.once]
+    chosen = _with_results(own) or _with_results(done) or own or done
     sentences: dict[str, list[str]] = {}
     for line in chosen[:_MOST]:
         subject, clause = line.brief.subject, line.brief.clause
@@ -63,6 +63,11 @@ def _results(lines: Sequence[StepSummary]) -> list[str]:
         sentences.setdefault(subject, []).append(clause)
     named = [f"{subject} {_listed(clauses)}" for subject, clauses in sentences.items()]
     return [*named, *_left_out(len(chosen) - _MOST)]
+
+
+def _with_results(lines: Sequence[StepSummary]) -> list[StepSummary]:
+    """Return the steps that have words for a headline, or a metric for which they are run."""
+    return [line for line in lines if line.brief.clause or line.measured]
 
 
 def _result(line: StepSummary) -> str:

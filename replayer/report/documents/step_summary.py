@@ -49,6 +49,8 @@ class StepSummary:
     brief: Brief = field(default_factory=Brief)
     once: bool = False
     """True if the step only prepares others, and is not repeated."""
+    measured: bool = False
+    """True if the step has a rate, or a metric for which it is run, and not only a time."""
     see: tuple[int, ...] = ()
     """Numbers, from 1, of the remarks (`RunsSummary.points`) about this step."""
 

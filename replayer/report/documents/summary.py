@@ -148,6 +148,7 @@ def _line(
         client_bound=any(client_bound(result, run) for run in runs for result in _of(run, done)),
         brief=_brief(first.step, _with_medians(done, forms)),
         once=bool(first.spec.get("once")),
+        measured=_is_measured(done, forms),
         see=see,
     )
 
@@ -215,6 +216,14 @@ def _figures(done: Sequence[StepResult], forms: Sequence[Form]) -> tuple[str, ..
     usual = [one.metric for one in middle.values() if one.better is not Better.NEITHER][:2]
     wanted = dict.fromkeys(metric for form in forms for metric in form.headline or usual)
     return tuple(_figure(middle[metric]) for metric in wanted if metric in middle)
+
+
+def _is_measured(done: Sequence[StepResult], forms: Sequence[Form]) -> bool:
+    """Return whether a step has a rate, or a metric for which it is run, in any finished repeat."""
+    leads = {metric for form in forms for metric in form.headline}
+    return any(
+        one.leading or one.better is Better.MORE or one.metric in leads for one in medians(done)
+    )
 
 
 def _figure(measurement: Measurement) -> str:
