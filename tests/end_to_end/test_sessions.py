@@ -384,16 +384,21 @@ def at_work(database: Database) -> bool:
     return bool(database.query(busy))
 
 
+def meddled_with(context: Context, statement: str) -> Context:
+    """Return a context in which this statement is sent once the sessions are at work."""
+
+    def meddle() -> None:
+        with context.database() as other:
+            wait_until(lambda: at_work(other))
+            other.query(statement)
+
+    return hooked(context, begin={"sessions": meddle})
+
+
 def test_lost_connection_is_counted_and_told(context: Context, database: Database) -> None:
     """A session whose backend was ended makes the step fail in one sentence, at once."""
     spec, _ = provide(context, run_time="3600s")
-
-    def cut() -> None:
-        with context.database() as other:
-            wait_until(lambda: at_work(other))
-            other.query(TERMINATE.replace("session %", "session 2"))
-
-    meddled = hooked(context, begin={"sessions": cut})
+    meddled = meddled_with(context, TERMINATE.replace("session %", "session 2"))
     with pytest.raises(ReplayerError, match="1 of 2 sessions lost the server"):
         sessions_window.measure_window(spec, spec.tables(8192), meddled, database)
 
@@ -401,13 +406,8 @@ def test_lost_connection_is_counted_and_told(context: Context, database: Databas
 def test_a_refused_statement_is_not_a_lost_server(context: Context, database: Database) -> None:
     """A session that the server still answers had a statement refused, and this is the message."""
     spec, _ = provide(context, run_time="3600s")
-
-    def cancel() -> None:
-        with context.database() as other:
-            wait_until(lambda: at_work(other))
-            other.query(TERMINATE.replace("pg_terminate_backend", "pg_cancel_backend"))
-
-    meddled = hooked(context, begin={"sessions": cancel})
+    cancel = TERMINATE.replace("pg_terminate_backend", "pg_cancel_backend")
+    meddled = meddled_with(context, cancel)
     refused = "the server refused a statement of [12] of 2 sessions .canceling statement"
     with pytest.raises(ReplayerError, match=refused):
         sessions_window.measure_window(spec, spec.tables(8192), meddled, database)
