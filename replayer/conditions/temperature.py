@@ -191,8 +191,10 @@ def finish(
     It stays cold only if the bytes came from a device, and hot only if they did not.  During the
     read, `device_bytes` were read from the device by any process, and `own_bytes` by the reading
     processes; None means not counted.  Without `own_bytes`, `device_bytes` is used instead.
-    `needed_bytes` is the amount read, if that was not all of the files.  `disk_bytes` is the amount
-    that the disks beneath the device delivered, if the device itself is not a disk.
+    `needed_bytes` is the amount read, if that was not all of the files.  Of it, no device has to
+    deliver more than is on the disk: a server also counts reads of pages that were reserved and
+    never written.  `disk_bytes` is the amount that the disks beneath the device delivered, if the
+    device itself is not a disk.
     """
     known = cold.model_copy(
         update={
@@ -201,13 +203,16 @@ def finish(
         }
     )
     delivered = device_bytes if own_bytes is None else own_bytes
-    expected = _expected(cold) if needed_bytes is None else needed_bytes
+    on_disk = _expected(cold)
+    read = on_disk if needed_bytes is None else needed_bytes
+    expected = min(read, on_disk)
     if cold.got is Temperature.HOT and cold.asked is Temperature.HOT and delivered is not None:
         return _still_hot(known, delivered, whose="the device" if own_bytes is None else "")
     if cold.got is not Temperature.COLD or delivered is None:
         return known
     known = known.model_copy(update={"missing_bytes": max(0, round(expected - delivered))})
-    if own_bytes is None and delivered > _FOREIGN_FROM * expected:
+    # A server without a cache may read what is on the disk several times.
+    if own_bytes is None and delivered > _FOREIGN_FROM * max(read, expected):
         return known.model_copy(
             update={
                 "got": Temperature.UNKNOWN,

@@ -322,6 +322,23 @@ def test_a_device_that_others_read_proves_nothing_by_itself(
     assert bool(done.why) == (got is not Temperature.COLD)
 
 
+@pytest.mark.parametrize(
+    ("own", "got"), [(500_000, Temperature.COLD), (400_000, Temperature.LUKEWARM)]
+)
+def test_no_device_delivers_more_than_is_on_the_disk(own: int, got: Temperature) -> None:
+    """A server counted reads of pages that were reserved and never written."""
+    done = temperature.finish(cold_of(stored_bytes=500_000), 600_000, own, needed_bytes=700_000)
+
+    assert done.got is got
+
+
+def test_a_server_without_a_cache_reads_what_is_on_the_disk_twice() -> None:
+    """What it read itself is no doubt about the reads of others."""
+    done = temperature.finish(cold_of(stored_bytes=500_000), 1_000_000, needed_bytes=1_000_000)
+
+    assert done.got is Temperature.COLD
+
+
 def test_an_unknown_device_changes_nothing() -> None:
     """Where the device is not counted, residency is the proof."""
     assert temperature.finish(cold_of(), None) == cold_of()
