@@ -219,6 +219,8 @@ class ServerSpec(Noun):
     """Pattern of the beginning of a log line, which messages leave out."""
     log_weight: _Pattern = re.compile("$^")
     """Pattern of log lines with the reason of a failure."""
+    log_note: _Pattern = re.compile("$^")
+    """Pattern of log lines about what goes well; they may name settings that are not refused."""
     log_end: _Pattern = re.compile("$^")
     """Pattern of log lines with the reason for which the server itself ended."""
     socket_folders: tuple[str, ...] = ()

@@ -35,6 +35,10 @@ class ServerLog(NamedTuple):
         messages = self.messages()
         return (self._important(messages) or messages or [""])[-1]
 
+    def find_complaints(self) -> list[str]:
+        """Return the messages without those that the engine counts as notes."""
+        return [line for line in self.messages() if not self.keys.log_note.search(line)]
+
     def find_end(self) -> str:
         """Return the message about the server's end; "" if the log does not mention one."""
         ends = [line for line in self.messages() if self.keys.log_end.search(line)]

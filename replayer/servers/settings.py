@@ -111,10 +111,12 @@ def named_in(lines: list[str], names: Mapping[str, str]) -> tuple[str, str] | No
     """Return the first of the settings in `names` that a server's messages mention.
 
     `names` is name -> value, and `lines` are the messages.  Returns the setting's name and
-    the message that mentions it; None if no message mentions any of the settings.
+    the message that mentions it; None if no message mentions any of the settings.  A message may
+    have `-` for each `_` of a name.
     """
     for name in names:
+        written = re.escape(name).replace("_", "[_-]")
         for line in lines:
-            if re.search(rf"""(^|["'`\s]){re.escape(name)}($|["'`\s:=,])""", line, re.IGNORECASE):
+            if re.search(rf"""(^|["'`\s]){written}($|["'`\s:=,])""", line, re.IGNORECASE):
                 return name, line
     return None

@@ -86,6 +86,16 @@ def test_the_message_that_names_a_setting_is_found() -> None:
     )
 
 
+def test_a_setting_is_found_under_the_name_of_its_option() -> None:
+    """MariaDB names its settings with dashes where it refuses their values."""
+    lines = ["mariadbd: Error while setting value 'foo' to 'innodb-flush-method'"]
+
+    assert settings.named_in(lines, {"innodb_flush_method": "foo"}) == (
+        "innodb_flush_method",
+        lines[0],
+    )
+
+
 def test_the_end_of_a_client_does_not_hide_why_it_ended() -> None:
     """A server notes last that its client is gone; what counts is what it noted before."""
     counts = KEYS.log_weight.search
