@@ -337,7 +337,7 @@ def _run_one(args: argparse.Namespace, *, last: bool = True) -> Path | None:
     probe = {key: value for key, value in asked.items() if value is not None}
     order = build_request(
         _workload(args, probe) if stored is None else resume.workload_of(stored),
-        args.engine or "",
+        args.engine or "" if stored is None else resume.engine_name(stored, args.engine or ""),
         label=args.label,
         bindir=args.bindir,
         data_dir=args.data_dir or (None if stored is None else resume.data_folder(stored)),

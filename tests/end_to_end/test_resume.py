@@ -16,6 +16,7 @@ from replayer.errors import ReplayerError
 from replayer.model import Run, Status
 from replayer.results import store
 from tests.command import Replayer
+from tests.known import known
 
 pytestmark = pytest.mark.slow
 
@@ -55,11 +56,11 @@ def stored(tmp_path: Path) -> Path | None:
 
 
 def cut(
-    replayer: Replayer, text: str, steps: int, number: int = signal.SIGKILL
+    replayer: Replayer, text: str, steps: int, number: int = signal.SIGKILL, *words: object
 ) -> tuple[Path, Run]:
     """Start a run and kill it once so many steps are stored; return its file and that run."""
     (replayer.folder / "w.toml").write_text(text)
-    started = replayer.start("run", "w.toml", "--label", "stock")
+    started = replayer.start("run", "w.toml", "--label", "stock", *words)
     path, found = None, 0
     while path is None or found < steps:
         assert started.poll() is None, started.communicate()
@@ -116,6 +117,23 @@ def test_a_database_of_replayers_own_goes_on_where_it_was(
     assert after.steps[:2] == before.steps[:2]
     assert after.status is Status.DONE
     assert "none of its steps is missing" in replayer("run", "--resume", path, status=2).err
+
+
+def test_a_run_goes_on_with_its_engine_in_its_folder(
+    replayer: Replayer, server_home: Path, mariadbd: Path
+) -> None:
+    """The command that is printed after a cut names neither; another engine is refused at once."""
+    data = server_home / "cut-data"
+    words = ("--engine", "mariadb", "--data-dir", data)
+    path, before = cut(replayer, BUILT, 2, signal.SIGKILL, *words)
+    refused = replayer("run", "--resume", path, "--engine", "postgres", status=2).err
+    replayer("run", "--resume", path)
+    after = store.load(path)
+
+    assert "its database was mariadb and not postgres: leave out --engine" in refused
+    assert turns(after) == [(1, "build"), (1, "walk"), (1, "probe"), (2, "walk"), (2, "probe")]
+    assert after.steps[:2] == before.steps[:2]
+    assert known(after.engine).facts["data.directory"] == str(data / "data")
 
 
 def another_boot(run: Run) -> Run:

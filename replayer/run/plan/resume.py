@@ -33,6 +33,8 @@ _NEEDED = ("host.name", "boot.id")
 _OF_THE_MOMENT = frozenset({"host.cpu.mhz"})
 """Facts that are read at one instant and change all the time, although comparisons show them."""
 _MOST_NAMED = 3
+_PLACES = {"private": "a server of replayer's own", "url": "the server at a URL"}
+_ANOTHER_PLACE = "{id} cannot be taken up: its database was {place}, so give --engine as before"
 
 
 def workload_of(run: Run) -> Workload:
@@ -82,9 +84,35 @@ def missing(run: Run, planned: Iterator[tuple[int, StepSpec]]) -> Iterator[tuple
 
 
 def data_folder(run: Run) -> Path | None:
-    """Return the folder of a run's probes; None for a run on a database, and in older results."""
-    folder = run.host.get("data.directory")
-    return Path(folder) if isinstance(folder, str) else None
+    """Return the folder of a run's probes, or of its private server; None if it is not known.
+
+    It is not known for a server at a URL, and in older results.
+    """
+    if run.engine is None:
+        folder = run.host.get("data.directory")
+        return Path(folder) if isinstance(folder, str) else None
+    directory = run.engine.facts.get("data.directory")
+    private = run.engine.place == "private" and isinstance(directory, str)
+    # The server's own directory is inside the folder that --data-dir names.
+    return Path(str(directory)).parent if private else None
+
+
+def engine_name(run: Run, given: str) -> str:
+    """Return the engine of a run to be resumed: `given`, or else that of the run; "" without one.
+
+    Raises Impossible for the name of another engine, and without one if the run's database was at a
+    URL: its password was not stored.
+    """
+    if run.engine is None or "://" in given:
+        return given
+    if not given and run.engine.place == "url":
+        raise Impossible(_ANOTHER_PLACE.format(id=run.id, place=_PLACES["url"]))
+    if given and given != run.engine.name:
+        raise Impossible(
+            f"{run.id} cannot be taken up: its database was {run.engine.name} and not {given}: "
+            f"leave out --engine"
+        )
+    return run.engine.name
 
 
 def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
@@ -136,11 +164,7 @@ def refuse_other_engine(run: Run, engine: EngineFacts | None) -> None:
         # It was cut before its server had started: nothing was measured there.
         return
     if engine is None or run.engine.place != engine.place:
-        places = {"private": "a server of replayer's own", "url": "the server at a URL"}
-        raise Impossible(
-            f"{run.id} cannot be taken up: its database was {places[run.engine.place]}, so give "
-            f"--engine as before"
-        )
+        raise Impossible(_ANOTHER_PLACE.format(id=run.id, place=_PLACES[run.engine.place]))
     named = _changed(run, run.model_copy(update={"engine": engine}), Sort.REFUSED)
     before, after = run.engine.facts, engine.facts
     named += [
