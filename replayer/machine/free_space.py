@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 from replayer.errors import Impossible
+from replayer.units import show_size
 
 NO_LIMIT = 1 << 62
+_TIGHT = 16 << 20
 
 
 def nearest_folder(path: Path) -> Path:
@@ -29,3 +31,12 @@ def free_bytes(folder: Path) -> int:
             f"one with --data-dir"
         ) from error
     return about.f_bavail * about.f_frsize if about.f_blocks else NO_LIMIT
+
+
+def shortage(folder: Path) -> str:
+    """Return the free bytes as words that follow an error; "" if the disk is not nearly full."""
+    try:
+        free = free_bytes(folder)
+    except Impossible:
+        return ""
+    return f" (only {show_size(free)} are free in {folder})" if free < _TIGHT else ""

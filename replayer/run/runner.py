@@ -15,7 +15,7 @@ from replayer.analysis.advice.leading_metrics import leaders
 from replayer.engines.engine import Engine
 from replayer.errors import HostLost, Interrupted, ReplayerError, Skip
 from replayer.journal import home
-from replayer.machine import machine_facts
+from replayer.machine import free_space, machine_facts
 from replayer.machine.host import Host, layers
 from replayer.model import EngineFacts, Fact, Outcome, Run, Status, StepResult, StepSpec, Workload
 from replayer.results.store import FORMAT, identify
@@ -333,7 +333,7 @@ def _perform(
     except Skip as skip:
         status, reason = Status.SKIPPED, str(skip)
     except (ReplayerError, Interrupted) as error:
-        failure = interruption() or error
+        failure = interruption() or _with_shortage(error, stage.storage)
         status, reason = _status(failure), str(failure)
     lost = stage.server.describe_loss() if stage.server is not None else ""
     if lost and not isinstance(failure, Interrupted):
@@ -356,6 +356,15 @@ def _perform(
         spec=spec.model_dump(mode="json"),
     )
     return result, failure
+
+
+def _with_shortage(error: ReplayerError | Interrupted, folder: Path) -> ReplayerError | Interrupted:
+    """Return the error of a step, with the free bytes if the disk of its data is nearly full.
+
+    A database may report a full disk in words of its own, such as a failed write.
+    """
+    words = free_space.shortage(folder)
+    return ReplayerError(f"{error}{words}") if words and type(error) is ReplayerError else error
 
 
 def _marked(outcome: Outcome, stage: _Stage) -> Outcome:

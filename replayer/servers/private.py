@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import journal, signals, units
+from replayer import journal, signals
 from replayer.engines.connection import Database
 from replayer.engines.engine import load
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
-from replayer.machine import processes
+from replayer.machine import free_space, processes
 from replayer.machine.host import Host
 from replayer.servers import programs, protocol, settings, shutdown
 from replayer.servers.server_log import ServerLog
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from replayer.servers.programs import Programs
 
 _DATABASE = VerbName("database")
-_TIGHT = 16 << 20
 
 
 class PrivateServer:
@@ -265,16 +264,14 @@ class PrivateServer:
         It is Impossible, with the setting's name, if the log names one that the server refused.
         Otherwise it is a ReplayerError with the reason from the log.
         """
-        messages = self._log.messages()
+        messages = self._log.find_complaints()
         why = self._log.find_reason(error)
         named = settings.named_in(messages, {**self._overrides, **self._base})
         if named is not None:
             name, line = named
             reason = why if line.startswith(("HINT", "DETAIL")) else line
             return Impossible(f"{self.engine.title} refused the setting {name}: {reason}")
-        free = self._folder.free_bytes()
-        if free < _TIGHT:
-            why += f" (only {units.show_size(free)} are free in {self._folder.path})"
+        why += free_space.shortage(self._folder.path)
         return ReplayerError(f"{self.engine.title} did not start: {why}")
 
     def _write_settings(self) -> None:

@@ -18,9 +18,9 @@ from replayer import journal
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
-from replayer.errors import ReplayerError
+from replayer.errors import Impossible, ReplayerError
 from replayer.machine import processes
-from replayer.run import recovery
+from replayer.run import recovery, runner
 from replayer.servers import server_process, shutdown
 from replayer.servers.open import Server, open_server
 from tests.fixture_types import Holder
@@ -175,6 +175,19 @@ def test_a_server_on_a_full_disk_is_stopped(own_home: Path, mariadbd: Path, engi
                     fill(database)
             place.stop()
         assert not [pid for pid in processes.every() if str(disk) in processes.arguments(pid)]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_a_step_on_a_full_disk_says_how_much_is_free(tmp_path: Path) -> None:
+    """InnoDB reports a failed write of a file, whatever was the reason; other errors stay."""
+    error, refused = ReplayerError("Temp file write failure"), Impossible("no such table")
+    with small_disk("size=8m") as disk:
+        told = runner._with_shortage(error, disk)
+        assert str(told) == f"{error} (only 8.00 MiB are free in {disk})"
+        assert runner._with_shortage(refused, disk) is refused
+    assert runner._with_shortage(error, tmp_path / "gone") is error
+    assert runner._with_shortage(error, tmp_path) is error
 
 
 def fill(database: Database) -> None:
