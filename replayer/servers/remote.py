@@ -574,6 +574,11 @@ def _version(database: Database) -> int:
 
 def _refuse_foreign(database: Database) -> None:
     if not all(row["ours"] for row in database.execute(_CLAIM)):
+        if own := database.engine.spec.connect.database:
+            raise Impossible(
+                f"the server has a database `{own}` that replayer did not make: move what is in it "
+                f"to another database, or use another server"
+            )
         raise Impossible(
             f"the database {database.url.database or ''} has a schema `replayer` that replayer did "
             f"not make: give another database, or rename that schema"

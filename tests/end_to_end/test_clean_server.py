@@ -244,9 +244,16 @@ def test_mariadb_is_cleaned_by_the_same_rules(
                 "replayer.replayer_holder",
             }
             database.query("DROP TABLE replayer.pgio77")
+            # A flush that was refused has made this much of its work.
+            database.query("CREATE PROCEDURE replayer.replayer_flush() DO 1")
             replayer("clean", "--engine", typed, "--yes")
             assert tables(url.set(database="shop"), "mariadb") == {"shop.pgio1"}
             assert "nothing of replayer's" in replayer("clean", "--engine", typed, "--yes").err
+
+            database.query("CREATE DATABASE replayer")
+            database.query("CREATE TABLE replayer.pgio1 (precious int)")
+            refused = replayer("run", "smoke", "--engine", typed, status=2).err
+            assert "a database `replayer` that replayer did not make: move what is in" in refused
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,20 @@ def test_columns_have_the_types_of_the_table(context: Context, database: Databas
     ]
 
 
+def test_free_space_that_tables_share_is_not_of_each(context: Context, database: Database) -> None:
+    """In a shared tablespace a table takes what its rows take, as in a file of its own."""
+    performed(build, build_of(), context)
+    own = persons.bytes_(database)
+    database.query("SET GLOBAL innodb_file_per_table = OFF")
+    try:
+        performed(build, build_of(), context)
+        shared = persons.bytes_(database)
+    finally:
+        database.query("SET GLOBAL innodb_file_per_table = ON")
+
+    assert 0 < shared <= own
+
+
 @pytest.mark.slow
 def test_half_made_doubling_is_not_seen_and_the_build_goes_on(
     context: Context, database: Database
@@ -530,9 +544,25 @@ def test_setting_that_the_server_does_not_have_is_named(server: Server) -> None:
     assert server.facts().settings["innodb_flush_method"] == "O_DIRECT"
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [
+        ("innodb_flush_method", "foo", "Error while setting value 'foo' to 'innodb-flush-method'"),
+        ("innodb_page_size", "4k", "Data file .* uses page size"),
+    ],
+)
+def test_a_note_that_names_a_setting_does_not_refuse_it(
+    server: Server, setting: str, value: str, why: str
+) -> None:
+    """InnoDB notes its sizes at each start, and names settings in the form of its options."""
+    with pytest.raises(ReplayerError, match=why), server.settings({setting: value}):
+        pass
+    server.start()
+
+
 def test_setting_in_replayers_own_hands_is_refused(server: Server) -> None:
     """What would take the server out of replayer's hands cannot be set."""
-    for name in ("datadir", "socket", "skip_networking", "port"):
+    for name in ("datadir", "socket", "skip_networking", "port", "innodb_file_per_table"):
         with (
             pytest.raises(Impossible, match=f"the setting {name} cannot be changed"),
             server.settings({name: "x"}),

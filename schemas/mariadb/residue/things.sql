@@ -1,5 +1,5 @@
 -- What replayer wrote down that it made, with the bytes that this takes.
-SELECT o.kind, o.name, CAST(COALESCE(SUM(t.data_length + t.index_length + t.data_free), 0) AS SIGNED) AS bytes
+SELECT o.kind, o.name, CAST(COALESCE(SUM(t.data_length + t.index_length + IF(@@GLOBAL.innodb_file_per_table, t.data_free, 0)), 0) AS SIGNED) AS bytes
 FROM replayer.replayer_owned AS o
 LEFT JOIN information_schema.tables AS t
        ON t.table_type = 'BASE TABLE' AND CASE o.kind
