@@ -361,7 +361,7 @@ def _perform(
 def _with_shortage(error: ReplayerError | Interrupted, folder: Path) -> ReplayerError | Interrupted:
     """Return the error of a step, with the free bytes if the disk of its data is nearly full.
 
-    A database may report a full disk in words of its own, such as a failed write.
+    A database may report a full disk as a failed write.
     """
     words = free_space.shortage(folder)
     return ReplayerError(f"{error}{words}") if words and type(error) is ReplayerError else error
