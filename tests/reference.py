@@ -21,9 +21,10 @@ from replayer import registry
 from replayer.analysis.advice import warnings
 from replayer.engines import engine_spec, verb_table
 from replayer.metrics import families
-from replayer.model import Noun
+from replayer.model import Noun, StepSpec
 from replayer.run import step_recorder
 from replayer.run.plan.step_keys import keys
+from replayer.run.plan.workload import TOP_KEYS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference.md"
@@ -34,6 +35,7 @@ _HEAD = """\
 
 This page is made from the code: `make reference`.
 
+- [Keys of a workload](#keys-of-a-workload): what its file takes beside the keys of steps
 - [Keys of steps](#keys-of-steps) and [of probes](#keys-of-probes): what `--set` and a workload take
 - [Keys of engine.toml](#keys-of-enginetoml): what an engine of your own can say
 - [Metrics of a result](#metrics-of-a-result): what `compare --metric` takes
@@ -64,8 +66,11 @@ def page() -> str:
     """Return the page's Markdown."""
     parts = [
         _HEAD,
+        "## Keys of a workload\n",
+        _table(("key", "what it is"), [(f"`{key}`", text) for key, text in TOP_KEYS.items()]),
         "## Keys of steps\n",
-        "Every step also takes `name`, the label of the step in results.\n",
+        "Every step also takes these:\n",
+        _key_table(StepSpec),
         *_plugins("steps"),
         "## Keys of probes\n",
         *_plugins("probes"),
@@ -82,11 +87,16 @@ def _plugins(kind: str) -> Iterator[str]:
         spec = registry.plugin(kind, name).Spec
         about = registry.about(kind, name).partition("\n\n")[0]
         yield f"### {name}\n\n{_cell(about)}\n"
-        rows = [
-            (f"`{key['name']}`", key["type"], key["default"] or "required", key["text"])
-            for key in keys(spec)
-        ]
-        yield _table(("key", "type", "default", "what it is"), rows)
+        yield _key_table(spec)
+
+
+def _key_table(spec: type[StepSpec]) -> str:
+    rows = [
+        (f"`{key['name']}`", key["type"], key["default"] or "required", key["text"])
+        for key in keys(spec)
+        if key["name"] != "step"
+    ]
+    return _table(("key", "type", "default", "what it is"), rows)
 
 
 def _engine_keys() -> Iterator[str]:

@@ -20,7 +20,7 @@ from replayer.engines import engine, verb_table
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
 from replayer.lazy_import import Later
-from replayer.model import Better
+from replayer.model import Better, StepSpec
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, factor_list, run_list
 from replayer.report.terminal.tables import indented, line, pairs
@@ -30,7 +30,7 @@ from replayer.run.plan.step_keys import keys
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from rich.console import RenderableType
@@ -305,6 +305,9 @@ def _list(
         yield Text(sanitize(entry["name"]), style="bold")
         yield from _details(entry)
         yield Text("")
+    if kind == "steps":
+        yield Text("every step also takes", style="bold")
+        yield indented(_key_items(key for key in keys(StepSpec) if key["name"] != "step"))
 
 
 def _details(entry: Entry) -> Iterator[RenderableType]:
@@ -313,17 +316,23 @@ def _details(entry: Entry) -> Iterator[RenderableType]:
         yield line(sanitize(entry["about"]))
     for text in _sentences(entry["text"]):
         yield line(sanitize(text))
-    items = []
-    for key in entry.get("keys", ()):
-        default = "required" if key["default"] is None else f"default {key['default']}"
-        words = ", ".join(filter(None, [key["type"], default]))
-        items.append((sanitize(key["name"]), sanitize(f"{words}. {key['text']}".strip())))
+    items = _key_items(entry.get("keys", ()))
     for name, value in entry.items():
         if name not in _SHOWN_APART and value:
             shown = ", ".join(value) if isinstance(value, list) else str(value)
             items.append((name, sanitize(shown)))
     if items:
         yield indented(items)
+
+
+def _key_items(described: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return (name, type, default and meaning) of each key of a step or a probe, cleaned."""
+    items = []
+    for key in described:
+        default = "required" if key["default"] is None else f"default {key['default']}"
+        words = ", ".join(filter(None, [key["type"], default]))
+        items.append((sanitize(key["name"]), sanitize(f"{words}. {key['text']}".strip())))
+    return items
 
 
 def _sentences(text: str) -> list[str]:

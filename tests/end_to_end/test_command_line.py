@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from replayer import journal, registry
+from replayer.analysis.advice import warnings
 from replayer.model import Status
 from replayer.results import store
 from tests.command import Replayer
@@ -59,6 +60,13 @@ def test_help_of_a_command_is_its_help(replayer: Replayer) -> None:
     """`help run` and `run --help` print the same, and a name that is not there has a neighbour."""
     assert replayer("help", "run").out == replayer("run", "--help").out
     assert "did you mean run?" in replayer("help", "runn", status=2).err
+
+
+def test_help_explains_each_warning_of_a_report(replayer: Replayer) -> None:
+    """A report names warnings and this command: an installed replayer has no documents with it."""
+    for warning in warnings.every():
+        assert replayer("help", warning.__name__).out.startswith(f"{warning.__name__}: ")
+    assert "did you mean large_read_ahead?" in replayer("help", "large_readahead", status=2).err
 
 
 def test_the_manual_has_every_option_and_is_sound_roff(replayer: Replayer, tmp_path: Path) -> None:

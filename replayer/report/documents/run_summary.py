@@ -17,7 +17,7 @@ _MOST_POINTS = 8
 """The largest number of remarks that are shown; the others are folded."""
 _MOST_PROOFS = 2
 """The largest number of proofs of a step in the brief table."""
-_EXPLAINED = " · each (name) is explained in docs/reference.md#NAME"
+_EXPLAINED = " · replayer help NAME explains each (name)"
 
 
 def parts(one: RunsSummary, runs: Sequence[Run]) -> Iterator[Part]:

@@ -30,7 +30,14 @@ from replayer.run.step_plugin import IgnoredKey
 
 CAPTURE = ".replay"
 """The suffix of a capture (a converted log); used as a workload, it has one step: its replay."""
-_TOP = ("description", "engines", "repeat", "settings", "step")
+TOP_KEYS = {
+    "description": "The purpose of the workload, in one line.",
+    "engines": "Names of engines: the workload runs on each in turn, unless `--engine` names one.",
+    "repeat": "The number of times that the steps run, 1 if not given; `--repeat` replaces it.",
+    "settings": "A table of server settings, `name = value`; `--pg-set` adds to them.",
+    "step": "A table for each step, `[[step]]`, in order; its key `step` is the step's name.",
+}
+"""The keys of a workload file, each with its meaning."""
 _MOST_REPEATS = 10_000
 _MOST_SHOWN = 100
 
@@ -62,8 +69,8 @@ def load(
     except ValueError as error:
         raise Impossible(f"{path.name}: {error}") from error
     for key in table:
-        if key not in _TOP:
-            raise Impossible(f"{path.name}: unknown key {key!r}{nearest(key, _TOP)}")
+        if key not in TOP_KEYS:
+            raise Impossible(f"{path.name}: unknown key {key!r}{nearest(key, TOP_KEYS)}")
     tables = _tables(path, table)
     _set_options(path, tables, probe or {})
     applied = _override(path, tables, overrides)
