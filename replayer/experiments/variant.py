@@ -228,7 +228,8 @@ def measure(workload: str, variant: Variant, options: RunOptions) -> Run:
     """Perform one run of a variant in a new process, and return the stored result.
 
     The machine must have the variant's levels already (`applied`). The levels become tags of the
-    run. Raises ReplayerError, with the run's own message, if the run fails.
+    run. Raises ReplayerError, with the run's own message, if the run fails; it is Impossible if the
+    run was refused.
     """
     return store.load(_perform(run_arguments(workload, variant, options)))
 
@@ -383,6 +384,8 @@ def _perform(arguments: Sequence[str]) -> Path:
         output.seek(0)
         lines = output.read().decode(errors="replace").splitlines()
     results = [line.removeprefix("result: ") for line in lines if line.startswith("result: ")]
+    if status == Impossible.status:
+        raise Impossible(_why(lines, status))
     if status or not results:
         raise ReplayerError(_why(lines, status))
     return Path(results[-1])

@@ -74,6 +74,12 @@ def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
     raise Impossible(f"no {title} server can be used", f"{refusal}; {ways}")
 
 
+def refuse_missing(title: str, keys: ServerSpec, bindir: Path | None) -> None:
+    """Raise Impossible, as `find` does, if there is no server program in `bindir`."""
+    if bindir is not None and not os.path.isfile(bindir / keys.program):  # noqa: PTH113 - as in _tried
+        find(title, keys, bindir)
+
+
 def _guest(title: str, keys: ServerSpec, user: User | None, bindir: Path | None) -> Programs:
     """Return the Python interpreter as the server program of a library, such as DuckDB.
 

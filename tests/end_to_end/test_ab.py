@@ -102,6 +102,16 @@ def test_what_cannot_be_done_is_one_sentence(
     assert not (replayer.folder / "results").exists()
 
 
+@pytest.mark.slow
+def test_a_run_that_was_refused_was_a_wrong_request(replayer: Replayer, own_home: Path) -> None:
+    """The server itself refuses a setting that does not exist: the status is that of `run`."""
+    (replayer.folder / "built.toml").write_text('[[step]]\nstep = "build"\nrows = 6\n')
+    words = ("--a", "pg.nosuch=1", "--b", "pg.nosuch=2", "--runs", 1)
+    ended = replayer("ab", "./built.toml", *words, status=2)
+
+    assert "refused the setting nosuch" in ended.err
+
+
 @pytest.mark.alone
 @pytest.mark.usefixtures("settings_of_the_machine")
 @pytest.mark.root

@@ -111,6 +111,8 @@ def test_what_a_run_would_refuse_is_refused(replayer: Replayer, tmp_path: Path) 
         "run", "smoke", "--dry-run", "--engine", "postgresql://x@127.0.0.1:1/db", status=2
     ).err
     assert "127.0.0.1" in gone
+    empty = replayer("run", "smoke", "--dry-run", "--pg-bindir", "/nowhere", status=2).err
+    assert "there is no postgres in /nowhere" in empty
     assert list(tmp_path.iterdir()) == []
 
 

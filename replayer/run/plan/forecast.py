@@ -23,7 +23,7 @@ from replayer.run.event_stream.events import Planned, PlannedSteps
 from replayer.run.plan import footprint, workload
 from replayer.run.plan.workload import turns
 from replayer.run.runner import RunRequest
-from replayer.servers import remote, setting_names
+from replayer.servers import programs, remote, setting_names
 from replayer.servers.data_folder import DataFolder
 from replayer.storage.files import check_parent
 
@@ -94,6 +94,7 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
         step_plugin.load(spec.step).check_files(spec)
     if order.needs_database and order.url is None:
         engine = order.engine
+        programs.refuse_missing(engine.title, engine.spec.server, order.bindir)
         setting_names.refuse_mistyped_before(
             engine.title, engine.spec.server, order.bindir, asked.settings
         )
