@@ -7,8 +7,10 @@ import pytest
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricVerdict
 from replayer.analysis.differences.comparison import compare as compare_sides
 from replayer.analysis.differences.doubts import count_results
+from replayer.analysis.differences.finding import refuse_unjudged
 from replayer.analysis.differences.samples import Side
-from replayer.model import Advice, Cold, Foreign, ReadOrigin, Run, StepResult, Temperature
+from replayer.errors import Impossible
+from replayer.model import Advice, Cold, Foreign, ReadOrigin, Run, Status, StepResult, Temperature
 from tests.fixture_types import RunOf
 from tests.made import altered, ledger, screen_of
 
@@ -40,14 +42,17 @@ def compare(run_of: RunOf) -> Callable[..., Comparison]:
     `changes` has a list of changes of runs for each side; runs beyond it are as they are.
     """
 
-    def make(by: str = "", pairs: int = 4, **changes: Sequence[Change]) -> Comparison:
+    def make(
+        by: str = "", pairs: int = 4, metrics: Sequence[str] = (), **changes: Sequence[Change]
+    ) -> Comparison:
         sides: dict[str, list[Run]] = {"A": [], "B": []}
         for number, name in enumerate(("ABBA" * pairs)[: 2 * pairs]):
             runs = sides[name]
             run = run_of([_VALUES[name] + number], boot=f"b{number}", label=name)
             own = changes.get(name, ())
             runs.append(own[len(runs)](run) if len(runs) < len(own) else run)
-        return compare_sides(*(Side(name, tuple(runs)) for name, runs in sides.items()), by=by)
+        both = (Side(name, tuple(runs)) for name, runs in sides.items())
+        return compare_sides(*both, by=by, metrics=metrics)
 
     return make
 
@@ -237,6 +242,100 @@ def test_an_even_disturbance_of_a_step_is_reported_next_to_an_uneven_one_of_anot
 
     assert compared.unjudged.keys() == {"walk"}
     assert "4 of 4 runs of A, 4 of 4 of B: other programs" in compared.warnings
+
+
+def with_scan(run: Run, **changes: object) -> Run:
+    """Return a run with a second step, scan, of which the result has other values."""
+    (step,) = run.steps
+    (rate,) = step.measurements
+    scan = {"name": "scan", "measurements": (altered(rate, metric="scan.rate", value=1.0),)}
+    return altered(run, steps=(step, altered(step, **{**scan, **changes})))
+
+
+def without_scan(run: Run) -> Run:
+    """Return a run that was cut off before its second step."""
+    return altered(run, status=Status.INTERRUPTED, error="its time was over")
+
+
+SKIPPED = {"status": Status.SKIPPED, "reason": "no such index", "measurements": ()}
+MISSING: list[tuple[Change, str]] = [
+    (lambda run: with_scan(run, **SKIPPED), "no such index"),
+    (lambda run: with_scan(run, status=Status.FAILED), "failed"),
+    (lambda run: with_scan(run, measurements=()), "nothing was measured"),
+    (without_scan, "its time was over"),
+    (lambda run: run, "the step is not part of them"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), MISSING)
+@pytest.mark.parametrize("side", ["A", "B"])
+def test_a_step_that_one_side_has_no_result_of_is_not_judged(
+    compare: Callable[..., Comparison], change: Change, why: str, side: str
+) -> None:
+    """The headline says it with the reason, once, and the gate does not pass."""
+    both = {"A": [with_scan] * 4, "B": [with_scan] * 4}
+    compared = compare(**{**both, side: [change] * 4})
+
+    assert compared.unjudged == {"scan": f"no result in 4 of 4 runs of {side}: {why}"}
+    assert compared.headline.endswith(f"; scan is not judged ({compared.unjudged['scan']})")
+    assert not any(words.startswith("only ") for words in compared.warnings)
+    with pytest.raises(Impossible, match=f"scan is not judged .no result in 4 of 4.*{why}"):
+        refuse_unjudged(compared)
+
+
+def test_a_step_without_results_whose_metrics_are_left_out_is_no_matter(
+    compare: Callable[..., Comparison],
+) -> None:
+    """With --metric for another step only, there is nothing about it to judge."""
+    lacking = [lambda run: with_scan(run, **SKIPPED)] * 4
+    others, own = (
+        compare(A=[with_scan] * 4, B=lacking, metrics=metrics)
+        for metrics in (["sessions.*"], ["sessions.*", "scan.rate"])
+    )
+
+    assert not others.unjudged
+    assert own.unjudged.keys() == {"scan"}
+    refuse_unjudged(others)
+
+
+def test_a_step_that_some_runs_have_no_result_of_is_judged_with_a_remark(
+    compare: Callable[..., Comparison],
+) -> None:
+    """The remark has the count and the reason, and that the others may be the faster ones."""
+    lacking = [lambda run: with_scan(run, **SKIPPED)] * 2
+    compared = compare(A=[with_scan] * 4, B=[*lacking, with_scan, with_scan])
+
+    assert not compared.unjudged
+    assert (
+        "scan: no result in 2 of 4 runs of B: no such index; those that have one may be the "
+        "faster ones"
+    ) in compared.warnings
+
+
+def test_a_step_that_no_run_has_a_result_of_is_a_remark(
+    compare: Callable[..., Comparison],
+) -> None:
+    """Skipped everywhere: there is nothing to judge.  One that measures nothing is no matter."""
+    skipped, prepares = (
+        [lambda run, changes=changes: with_scan(run, **changes)] * 4
+        for changes in (SKIPPED, {"measurements": ()})
+    )
+    compared = compare(A=skipped, B=skipped)
+
+    assert not compared.unjudged
+    assert compared.warnings == ("scan: no result in any run of either side: no such index",)
+    assert not compare(A=prepares, B=prepares).warnings
+
+
+def test_runs_of_several_workloads_need_not_all_have_a_step(
+    compare: Callable[..., Comparison],
+) -> None:
+    """A run that was done, and was not to do the step, lacks nothing."""
+    some = [with_scan, with_scan, lambda run: run, lambda run: run]
+    compared = compare(A=some, B=some)
+
+    assert not compared.unjudged
+    assert not [words for words in compared.warnings if "no result" in words]
 
 
 class CountedSteps(tuple[StepResult, ...]):

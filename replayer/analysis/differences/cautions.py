@@ -137,10 +137,14 @@ def _sequence(unit: Unit, order: Order, base: Samples, other: Samples) -> str:
 
 
 def warn_one_sided(base: Samples, other: Samples) -> list[str]:
-    """Return a sentence for each side that has metrics which the other side does not have."""
+    """Return a sentence for each side that has metrics which the other side does not have.
+
+    They are metrics of steps that both sides have: a step without results is a doubt by itself.
+    """
+    both = {step for step, _ in base.kinds} & {step for step, _ in other.kinds}
     sentences = []
     for one, two in ((base, other), (other, base)):
-        only = {key: m for key, m in one.kinds.items() if key not in two.kinds}
+        only = {key: m for key, m in one.kinds.items() if key not in two.kinds and key[0] in both}
         if only:
             sentences.append(f"only {one.name} has {list_some(only)}")
     return sentences

@@ -8,7 +8,7 @@ from replayer.analysis.differences.comparison_result import Comparison, Group
 from replayer.analysis.differences.doubts import count_results
 from replayer.analysis.differences.environment import Difference, Sort, differences
 from replayer.analysis.differences.finding import with_headline
-from replayer.analysis.differences.judgement import judge_rows
+from replayer.analysis.differences.judgement import is_wanted, judge_rows
 from replayer.analysis.differences.metric_verdicts import LIKELY, SHOWN, MetricRow, MetricVerdict
 from replayer.analysis.differences.samples import Samples, Side, Unit, order_of, origin, unit_of
 from replayer.errors import Impossible
@@ -56,6 +56,7 @@ def compare(
         still=cautions.controls_agree(base, other),
         unjudged=counted.unjudged,
     )
+    chosen = {key[0] for side in kept for key in side.kinds if is_wanted(key, metrics)}
     warnings = cautions.warn_runs(*kept)
     warnings += [*cautions.warn_one_sided(*kept), *cautions.warn_unjudged(rows, base, other)]
     compared = Comparison(
@@ -76,7 +77,7 @@ def compare(
             *cautions.warn_controls(base, other),
         ),
         turns=order is not None and order.turns,
-        unjudged=dict(counted.unjudged),
+        unjudged={step: why for step, why in counted.unjudged.items() if step in chosen},
         why=why(base, other, unit, metrics=_differing(rows), differences=unlike),
     )
     return with_headline(compared)

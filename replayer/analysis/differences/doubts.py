@@ -5,9 +5,10 @@ that was hot.  A comparison does not count such results either, unless all resul
 reached the same.  Nor does it count results that other programs disturbed, if they disturbed one
 side more than the other: then they may be all that the sides differ by.  A disturbance of both
 sides alike is only reported.  If no result of a side would be left, all of its results are shown,
-and the step is not judged.
+and the step is not judged.  Nor is a step that has results on one side only.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ _TOO_LITTLE = 0.02
 """Means that differ by this at most are alike in any case: it is 2 percent of the processors."""
 _REPORTED = frozenset({"coldness", "verdict", "unsteady", "warming_up", "moved", "repeats"})
 """Warnings about a run that a comparison judges by itself, and reports in its own words."""
+_NOTHING = "nothing was measured"
 _NUMBER = re.compile(r"\d[\d.,]*")
 _Results = Sequence[tuple[Run, StepResult]]
 """The finished results of one step on one side, each with its run."""
@@ -64,6 +66,7 @@ def count_results(base: Side, other: Side, by: str = "") -> CountedResults:
     walk.cold, the comparison is about it, and no result is left out for it.
     """
     found = _Found()
+    _find_missing((base, other), found)
     steps = _by_step(base), _by_step(other)
     for name in steps[0]:
         if name not in steps[1]:
@@ -77,6 +80,53 @@ def count_results(base: Side, other: Side, by: str = "") -> CountedResults:
     base, other = (_without(side, found.left_out) for side in (base, other))
     warned = _warned(base, other, found.uneven)
     return CountedResults(base, other, found.unjudged, (*remarks, *warned))
+
+
+def _find_missing(sides: Sequence[Side], found: _Found) -> None:
+    """Add to `found` the steps that have no result in runs of a side, and why.
+
+    A step that no run of one side has a result of is not judged.  If only some runs have none, or
+    no run of either side has one, that is a remark.
+    """
+    runs = [[(run, _reasons(run)) for run in side.runs] for side in sides]
+    for name in dict.fromkeys(name for side in runs for _, known in side for name in known):
+        reasons = [[known.get(name, _cut_off(run)) for run, known in side] for side in runs]
+        missing = [[why for why in side if why] for side in reasons]
+        if not any("" in side for side in reasons):
+            # A step without measurements, such as one that prepares, has nothing to compare.
+            why = next((why for side in missing for why in side if why != _NOTHING), "")
+            found.remarks += [f"{name}: no result in any run of either side: {why}"] if why else []
+            continue
+        for side, all_, own in zip(sides, reasons, missing, strict=True):
+            first = own[0] if own else "the step is not part of them"
+            if "" not in all_:
+                many = f"{len(all_)} of {len(all_)} runs of {side.name}"
+                found.unjudged[name] = f"no result in {many}: {first}"
+            elif own:
+                many = f"{len(own)} of {len(all_)} runs of {side.name}"
+                found.remarks.append(
+                    f"{name}: no result in {many}: {first}; those that have one may be the faster "
+                    f"ones"
+                )
+
+
+def _reasons(run: Run) -> dict[str, str]:
+    """Return name of a step -> why the run has no result of it; "" if it has one."""
+    reasons: dict[str, str] = {}
+    for step in run.steps:
+        why = step.reason or step.status.value
+        if step.status is Status.DONE:
+            measured = any(math.isfinite(m.value) for m in step.measurements)
+            why = "" if measured else _NOTHING
+        reasons[step.name] = why and reasons.get(step.name, why)
+    return reasons
+
+
+def _cut_off(run: Run) -> str | None:
+    """Return why a run did not come to a step; None if it was done, and never had the step."""
+    if run.status is Status.DONE:
+        return None
+    return run.error or f"the run is {run.status.value}"
 
 
 def _by_step(side: Side) -> dict[str, list[tuple[Run, StepResult]]]:

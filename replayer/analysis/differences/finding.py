@@ -98,12 +98,11 @@ def has_too_few(comparison: Comparison) -> bool:
     """Return whether no metric was tested because each has too few units.
 
     Enough units whose values are all equal are not tested either, and more would not change that.
+    Nor would it change that a step is not judged.
     """
-    return not comparison.family and not any(
-        can_show(len(row.base_values), len(row.other_values))
-        for row in comparison.rows
-        if row.step not in comparison.unjudged
-    )
+    rows = [row for row in comparison.rows if row.step not in comparison.unjudged]
+    enough = (can_show(len(row.base_values), len(row.other_values)) for row in rows)
+    return bool(rows) and not comparison.family and not any(enough)
 
 
 def refuse_unjudged(comparison: Comparison) -> None:
@@ -205,7 +204,7 @@ def _nothing(comparison: Comparison) -> str:
     many = show_with_noun(len(verdicts), "metric")
     counts = f": {' and '.join(filter(None, words))} of {many}" if verdicts else ""
     begin = f"no difference between {base} and {other} was shown{counts}"
-    if comparison.unjudged or not has_too_few(comparison):
+    if not has_too_few(comparison):
         return begin
     return f"{begin}; it takes {units_to_show(1.0, 1)} {comparison.unit.value}s of each to show one"
 
@@ -224,8 +223,7 @@ def _suspects(comparison: Comparison) -> str:
 
 def _unjudged(comparison: Comparison) -> str:
     """Return which step is not judged and why, and the names of other such steps; "" for none."""
-    compared = dict.fromkeys(row.step for row in comparison.rows)
-    steps = [name for name in compared if name in comparison.unjudged]
+    steps = list(comparison.unjudged)
     if not steps:
         return ""
     more = f", nor is {', '.join(steps[1:])}" if len(steps) > 1 else ""

@@ -139,7 +139,7 @@ def judge_rows(
     between the sides.  `unjudged` is name of a step -> why its metrics are unclear in any case.
     Raises Impossible if there is no common metric, or if units differ.
     """
-    keys = [key for key in base.kinds if key in other.kinds and _wanted(key, metrics)]
+    keys = [key for key in base.kinds if key in other.kinds and is_wanted(key, metrics)]
     if not keys:
         what = f"metric like {' or '.join(metrics)}" if metrics else "metric"
         raise Impossible(
@@ -249,7 +249,7 @@ def _is_same_part(part: Key, whole: Key, base: Samples, other: Samples) -> bool:
     return abs(above - below) <= _SAME_PART * max(below, above)
 
 
-def _wanted(key: Key, patterns: Sequence[str]) -> bool:
+def is_wanted(key: Key, patterns: Sequence[str]) -> bool:
     """Return whether a pattern matches a metric's name or a name that tables show for it.
 
     `key` is (step, metric).  Without patterns, it is True.  `sessions.latency.p99` of the step

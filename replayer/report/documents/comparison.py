@@ -182,11 +182,11 @@ def explained(comparison: Comparison) -> list[str]:
         f"Ratio: {names}, the median over all pairs of {unit}s, with its 95 % interval "
         f"(Hodges-Lehmann)."
     )
-    if not comparison.family and comparison.unjudged:
-        return [ratio]
     if has_too_few(comparison):
         few = f"Better, worse: so few {unit}s can never show them, so nothing was tested."
         return [ratio, few, f"Unclear: N more {unit}s of each side would settle it."]
+    if not comparison.family and comparison.unjudged:
+        return [ratio]
     likely = (
         f"Likely: alone it would count, with the correction not; of those that are called likely "
         f"one in {1 / multiple_testing.FALSE_LIKELY:g} is chance, at most, on average "

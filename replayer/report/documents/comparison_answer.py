@@ -206,8 +206,6 @@ def _settling(comparison: Comparison) -> str:
     """
     rows = [row for row in comparison.rows if row.leading and row.verdict]
     fewest = units_to_show(1.0, 1)
-    if comparison.family == 0 and comparison.unjudged:
-        return ""
     if has_too_few(comparison):
         unit = comparison.unit.value
         how = f"replayer ab --runs {fewest}" if unit == Unit.RUN.value else "replayer plan"
