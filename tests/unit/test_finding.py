@@ -132,6 +132,38 @@ def test_fewer_missed_blocks_are_no_loss_if_more_work_is_done(run_of: RunOf) -> 
     assert headline(4).startswith("B is faster than A: RIOPS 4.0")
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("step", ["sessions", "a", "b"])
+def test_a_headline_of_both_directions_names_a_metric_of_each(
+    run_of: RunOf, sign: int, step: str
+) -> None:
+    """Of many metrics one step's alone is of the other direction, and not the largest change."""
+    # Each step has one leading metric and three others, which all differ.
+    factors = {"sessions": 1.5, "a": 1.4, "b": 1.3, step: 1 / 1.1}
+    sides = []
+    for name in "AB":
+        runs = []
+        for number in range(6):
+            run = run_of([1.0], boot=f"{name}{number}")
+            (plain,), steps = run.steps, []
+            for own, factor in factors.items():
+                value = factor**sign * (1000 + number) if name == "B" else 1000.0 + number
+                kinds = (
+                    altered(plain.measurements[0], metric=f"{own}.m{at}", value=value)
+                    for at in range(4)
+                )
+                steps.append(altered(plain, name=own, measurements=tuple(kinds)))
+            runs.append(altered(run, steps=tuple(steps)))
+        sides.append(at_once(Side(name, tuple(runs))))
+    compared = compare(*sides)
+    facts = compared.headline.partition(": ")[2].split(", ")
+    ratios = [float(known(re.search(r"\d+\.\d+", fact))[0]) for fact in facts[:-1]]
+
+    assert compared.headline.startswith("B is both faster and slower than A: ")
+    assert (ratios[0] > 1) != (ratios[1] > 1)
+    assert facts[-1] == "9 more"
+
+
 def test_replayers_own_work_gets_no_verdict_and_costs_no_correction(run_of: RunOf) -> None:
     """Half the throughput at half the client's processor time: only the first is judged."""
     runs = [

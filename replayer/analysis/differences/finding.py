@@ -136,11 +136,16 @@ def _size(row: MetricRow) -> float:
 def _named(rows: Sequence[MetricRow]) -> list[MetricRow]:
     """Return the rows that the headline names: at most two leading metrics, then one other.
 
-    `rows` are sorted by importance.  Without leading metrics, they are two others.
+    `rows` are sorted by importance.  Without leading metrics, they are two others.  If some metrics
+    are better and some worse, the first of each direction come before the rest.
     """
     leading = [row for row in rows if row.leading][:_MOST_LEADING]
     others = [row for row in rows if not row.leading]
-    return leading + others[: _MOST_OTHERS if leading else _MOST_LEADING]
+    named = leading + others[: _MOST_OTHERS if leading else _MOST_LEADING]
+    ways = {bool(row.worse): row for row in reversed(rows)}
+    firsts = [row for row in rows if len(ways) > 1 and row is ways[bool(row.worse)]]
+    rest = (row for row in named if not any(row is one for one in firsts))
+    return [*firsts, *rest][: len(named)]
 
 
 def _change(row: MetricRow, comparison: Comparison, *, first: bool) -> str:
