@@ -112,6 +112,42 @@ def test_what_a_lot_of_runs_could_not_settle_is_said_in_words(run_of: RunOf) -> 
     assert verdict(many) == "unclear, cannot be settled by more runs"
 
 
+@pytest.mark.parametrize(("steps", "outliers"), [(3, 0), (3, 1), (5, 4)])
+def test_more_boots_are_no_remedy_for_each_metric_that_has_no_estimate(
+    run_of: RunOf, steps: int, outliers: int
+) -> None:
+    """A boot of some steps is a thousand times as fast: no number of boots settles these."""
+    sides = []
+    for name, level in (("A", 1000.0), ("B", 1025.0)):
+        runs = []
+        for number, noise in enumerate((0, 40, -30, 20, -40, 10)):
+            run = run_of([1.0], boot=f"{name}{number}")
+            (plain,) = run.steps
+            own = []
+            for at in range(steps):
+                far = name == "B" and number == 3 and at < outliers
+                value = (1000.0 if far else 1.0) * (level + noise + at)
+                rate = altered(plain.measurements[0], value=value)
+                own.append(altered(plain, name=f"step{at}", measurements=(rate,)))
+            runs.append(altered(run, steps=tuple(own)))
+        sides.append(at_once(Side(name, tuple(runs))))
+    compared = compare(*sides)
+    pairs = [pair for one in answer(compared) if isinstance(one, Facts) for pair in one.pairs]
+    (words,) = [str(text) for label, text in pairs if label == "next"]
+    settled, _, rest = words.partition("; ")
+    named = [row.step for row in compared.rows if row.step in settled]
+
+    assert [row.more is None for row in compared.rows] == [at < outliers for at in range(steps)]
+    if not outliers:
+        assert re.fullmatch(r"\d+ more boots a side may settle each leading metric .*", words)
+        return
+    assert "each" not in words
+    assert named == [f"step{at}" for at in range(outliers, steps)]
+    assert rest.startswith("no practical number of boots is known for step")
+    assert len(re.findall(r"step\d", rest)) == min(outliers, 3)
+    assert ("and 1 more" in rest) == (outliers == 4)
+
+
 def test_fewer_missed_blocks_are_no_loss_if_more_work_is_done(run_of: RunOf) -> None:
     """Larger buffers: RIOPS is a sixth and four times the work is done, which is faster.
 

@@ -27,6 +27,7 @@ _MOST_ROWS = 8
 _MOST_UNCLEAR = 4
 """The most rows to show if no metric differs: these are leading metrics."""
 _MOST_SUSPECTS = 4
+_MOST_NAMED = 3
 _MOST_WARNINGS = 3
 _BAR = 6
 """Characters of a bar to the left and to the right of its middle."""
@@ -144,10 +145,10 @@ def _name(row: MetricRow, comparison: Comparison) -> str:
 def _verdict(row: MetricRow, comparison: Comparison) -> str:
     """Return the verdict in a word; if it is unclear, with the number of runs that decide it."""
     word, unit = _name(row, comparison), comparison.unit
-    if row.more is None or row.more > MOST_MORE:
+    more = _estimate(row)
+    if more is None or row.verdict is not MetricVerdict.UNCLEAR:
         return word
-    more = f", ~{show_with_noun(row.more, f'more {unit.value}')}"
-    return f"{word}{more}" if row.verdict is MetricVerdict.UNCLEAR else word
+    return f"{word}, ~{show_with_noun(more, f'more {unit.value}')}"
 
 
 def _rest(comparison: Comparison, shown: Sequence[MetricRow]) -> str:
@@ -204,20 +205,22 @@ def _settling(comparison: Comparison) -> str:
 
     It is "" if nothing would help.
     """
-    rows = [row for row in comparison.rows if row.leading and row.verdict]
-    fewest = units_to_show(1.0, 1)
     if has_too_few(comparison):
-        unit = comparison.unit.value
+        fewest, unit = units_to_show(1.0, 1), comparison.unit.value
         how = f"replayer ab --runs {fewest}" if unit == Unit.RUN.value else "replayer plan"
         return f"at least {fewest} {unit}s of each side, in turns, as `{how}` makes them"
-    needed = [
-        row.more
-        for row in rows
-        if row.verdict in LIKELY | {MetricVerdict.UNCLEAR} and row.more and row.more <= MOST_MORE
+    rows = [row for row in comparison.rows if row.leading]
+    unsettled = [
+        row for row in first_rows(comparison, LIKELY | {MetricVerdict.UNCLEAR}) if row.leading
     ]
-    if needed:
-        many = f"{show_with_noun(max(needed), f'more {comparison.unit.value}')} a side"
-        return f"{many} may settle each leading metric that is not settled"
+    known = [(row, more) for row in unsettled if (more := _estimate(row)) is not None]
+    if known:
+        most = max(more for _, more in known)
+        many = f"{show_with_noun(most, f'more {comparison.unit.value}')} a side"
+        each = "each leading metric that is not settled"
+        all_ = len(known) == len(unsettled)
+        which = each if all_ else _names([row for row, _ in known], comparison)
+        return f"{many} may settle {which}{_without_estimate(unsettled, comparison)}"
     if comparison.unit is Unit.RUN and any(row.verdict in SHOWN for row in rows):
         return "to know whether it holds for other boots: `replayer plan` boots both in turns"
     return ""
@@ -229,15 +232,42 @@ def _needed(comparison: Comparison) -> Iterator[tuple[str, str]]:
     It is a pair of the label "likely" and the text.  Nothing is yielded if no difference is likely,
     or if too many samples would be needed.
     """
+    rows = first_rows(comparison, LIKELY)
     needed = [
-        min(len(row.base_values), len(row.other_values)) + row.more
-        for row in first_rows(comparison, LIKELY)
-        if row.more is not None and row.more <= MOST_MORE
+        min(len(row.base_values), len(row.other_values)) + more
+        for row in rows
+        if (more := _estimate(row)) is not None
     ]
     if needed:
         least, most = min(needed), max(needed)
         many = f"{least}" if least == most else f"{least} to {most}"
-        yield "likely", f"alone it would count; {many} {comparison.unit.value}s a side may show it"
+        shown = f"alone it would count; {many} {comparison.unit.value}s a side may show it"
+        yield "likely", f"{shown}{_without_estimate(rows, comparison)}"
+
+
+def _estimate(row: MetricRow) -> int | None:
+    """Return how many further samples on each side may settle a metric.
+
+    None if they are too many, or not known, as from a single value.
+    """
+    return None if row.more is None or row.more > MOST_MORE else row.more
+
+
+def _without_estimate(rows: Sequence[MetricRow], comparison: Comparison) -> str:
+    """Return a clause that names those of some metrics that have no estimate; "" for none."""
+    unknown = [row for row in rows if _estimate(row) is None]
+    if not unknown:
+        return ""
+    number = f"no practical number of {comparison.unit.value}s"
+    return f"; {number} is known for {_names(unknown, comparison)}"
+
+
+def _names(rows: Sequence[MetricRow], comparison: Comparison) -> str:
+    """Return the names of the first few metrics as text, and the number of the others."""
+    names = [sanitize(name_row(row, comparison)) for row in rows[:_MOST_NAMED]]
+    more = [f"{len(rows) - len(names)} more"] if len(rows) > len(names) else []
+    *first, last = names + more
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _beliefs(comparison: Comparison, more: str) -> Iterator[tuple[str, str]]:
