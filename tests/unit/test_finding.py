@@ -8,7 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replayer.analysis.differences.comparison import LIKELY, SHOWN, MetricVerdict, compare
+from replayer.analysis.advice import estimates
+from replayer.analysis.differences.comparison import (
+    LIKELY,
+    SHOWN,
+    Comparison,
+    MetricVerdict,
+    compare,
+)
 from replayer.analysis.differences.metric_names import name_metric
 from replayer.analysis.differences.samples import Side
 from replayer.model import Better, Fact, Run, Spent, StackProfile
@@ -146,6 +153,42 @@ def test_more_boots_are_no_remedy_for_each_metric_that_has_no_estimate(
     assert rest.startswith("no practical number of boots is known for step")
     assert len(re.findall(r"step\d", rest)) == min(outliers, 3)
     assert ("and 1 more" in rest) == (outliers == 4)
+
+
+@pytest.mark.parametrize(("others", "fewest"), [(0, 4), (1, 5), (10, 5)])
+def test_as_many_boots_as_it_takes_show_a_difference_and_one_fewer_do_not(
+    run_of: RunOf, others: int, fewest: int
+) -> None:
+    """The headline, the remark and `plan` have the number that the verdicts obey."""
+    random = np.random.default_rng(3)
+
+    def compared(boots: int) -> Comparison:
+        # The leading metric alone differs.
+        sides = {
+            name: tuple(
+                run_of(
+                    [random.normal(level, 1)],
+                    boot=f"{name}{number}",
+                    **{f"sessions.m{at}": [random.normal(1000, 1)] for at in range(others)},
+                )
+                for number in range(boots)
+            )
+            for name, level in (("A", 1000), ("B", 800))
+        }
+        return compare(*(at_once(Side(name, runs)) for name, runs in sides.items()))
+
+    for boots in (2, 3):
+        few = compared(boots)
+        assert few.headline.endswith(f"it takes {fewest} boots of each to show one")
+        assert f"at least {fewest} boots of each side" in " ".join(screen_of(few).split())
+        assert few.rows[0].more == fewest - boots
+    expected = estimates.Expectation("demo", 0.0, True, "", 1, others, True)
+    for boots in (fewest - 1, fewest):
+        shown = compared(boots).rows[0].verdict is MetricVerdict.WORSE
+        words = estimates.worth(boots, 2, expected)
+        assert shown is (boots == fewest)
+        assert ("can never show" in words) is not shown
+        assert shown or f"{2 * fewest} boots can" in words
 
 
 def test_fewer_missed_blocks_are_no_loss_if_more_work_is_done(run_of: RunOf) -> None:

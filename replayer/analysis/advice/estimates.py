@@ -242,12 +242,9 @@ def _enough(each: int, kernels: int, expected: Expectation) -> str:
     `kernels` is the number of kernels, and `expected` has the number of metrics.
     """
     counts = expected.leading, expected.others
-    shares = multiple_testing.shares(*counts)
     most = "" if expected.counted else " or more"
     total = f"{expected.workload} has {sum(counts)}{most} metrics, {counts[0]} of them leading"
-    needed = [
-        statistics.units_to_show(share, count) for share, count in zip(shares, counts, strict=True)
-    ]
+    needed = multiple_testing.units_to_show(*counts)
     if each >= max(needed):
         return f"{total}: {each} boots of each kernel can show a difference in each of them alone."
     if each >= needed[0]:

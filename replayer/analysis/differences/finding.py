@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from replayer.analysis.attribution import known_causes
+from replayer.analysis.differences import multiple_testing
 from replayer.analysis.differences.comparison_result import Comparison
 from replayer.analysis.differences.environment import MISSING, Difference
 from replayer.analysis.differences.metric_names import (
@@ -21,9 +22,11 @@ from replayer.analysis.differences.metric_verdicts import (
     THESE_RUNS,
     MetricRow,
     MetricVerdict,
+    family_sizes,
+    judged_rows,
 )
 from replayer.analysis.differences.samples import Unit
-from replayer.analysis.differences.statistics import can_show, units_to_show
+from replayer.analysis.differences.statistics import can_show
 from replayer.errors import Impossible
 from replayer.units import show_with_noun, three
 
@@ -103,6 +106,14 @@ def has_too_few(comparison: Comparison) -> bool:
     rows = [row for row in comparison.rows if row.step not in comparison.unjudged]
     enough = (can_show(len(row.base_values), len(row.other_values)) for row in rows)
     return bool(rows) and not comparison.family and not any(enough)
+
+
+def units_to_show(comparison: Comparison) -> int:
+    """Return the fewest units of each side with which one metric alone can be shown to differ."""
+    counts = family_sizes(judged_rows(comparison.rows, comparison.unjudged))
+    needed = multiple_testing.units_to_show(*counts)
+    own = [units for units, count in zip(needed, counts, strict=True) if count]
+    return min(own or needed)
 
 
 def refuse_unjudged(comparison: Comparison) -> None:
@@ -211,7 +222,8 @@ def _nothing(comparison: Comparison) -> str:
     begin = f"no difference between {base} and {other} was shown{counts}"
     if not has_too_few(comparison):
         return begin
-    return f"{begin}; it takes {units_to_show(1.0, 1)} {comparison.unit.value}s of each to show one"
+    fewest = units_to_show(comparison)
+    return f"{begin}; it takes {fewest} {comparison.unit.value}s of each to show one"
 
 
 def _suspects(comparison: Comparison) -> str:

@@ -13,7 +13,13 @@ import numpy as np
 
 from replayer.analysis.differences import multiple_testing, statistics, steadiness
 from replayer.analysis.differences.cautions import list_some
-from replayer.analysis.differences.metric_verdicts import MetricRow, MetricVerdict
+from replayer.analysis.differences.metric_verdicts import (
+    MetricRow,
+    MetricVerdict,
+    family_sizes,
+    judged_rows,
+    without_repeats,
+)
 from replayer.analysis.differences.samples import (
     Key,
     Order,
@@ -59,14 +65,6 @@ class _Draft:
     values: tuple[statistics.Floats, statistics.Floats]
     says: Key
     order: Order | None
-
-    @property
-    def judged(self) -> bool:
-        """Return whether the metric could be shown to differ, with these units or with more.
-
-        This is False if all values are equal, or if the metric has no good direction.
-        """
-        return self.row.better is not Better.NEITHER and _varies(self.row)
 
 
 @dataclass(frozen=True)
@@ -116,8 +114,7 @@ class _Rules:
         They are the metric's family: the leading metrics are one family, the others another.  The 5
         percent are the accepted risk of a difference by chance.
         """
-        leading = sum(one.row.leading for one in self.judged)
-        counts = leading, len(self.judged) - leading
+        counts = family_sizes(one.row for one in self.judged)
         which = 0 if draft.row.leading else 1
         return counts[which], multiple_testing.shares(*counts)[which]
 
@@ -150,8 +147,9 @@ def judge_rows(
     base, other = _aligned(keys, base, other)
     order = order_of(unit, base, other)
     drafts = {key: _draft(key, base, other, order, unjudged) for key in keys}
-    judged = [draft for draft in drafts.values() if draft.judged and draft.key[0] not in unjudged]
-    tested = _members([draft for draft in judged if draft.row.p is not None])
+    plain = [draft.row for draft in drafts.values()]
+    # A metric that is tested is judged, unless it repeats one that has too few units for a test.
+    tested = _drafts_of(without_repeats(row for row in plain if row.p is not None), drafts)
     corrected = _corrected(tested, drafts)
     rules = _Rules(
         threshold=threshold,
@@ -161,7 +159,7 @@ def judge_rows(
             [one.row.p for one in tested if one.row.p is not None]
         ),
         # With more units, all of these metrics will be tested, and count for the correction.
-        judged=tuple(_members(judged)),
+        judged=tuple(_drafts_of(judged_rows(plain, unjudged), drafts)),
         unjudged=unjudged,
     )
     rows = tuple(
@@ -173,13 +171,9 @@ def judge_rows(
     return rows, len(tested)
 
 
-def _members(drafts: Sequence[_Draft]) -> list[_Draft]:
-    """Return the drafts (metrics before their verdict) that do not only repeat another one.
-
-    A draft that repeats one that itself repeats another one is returned as well.
-    """
-    repeated = {draft.key for draft in drafts if draft.says == draft.key}
-    return [draft for draft in drafts if draft.says == draft.key or draft.says not in repeated]
+def _drafts_of(rows: Iterable[MetricRow], drafts: Mapping[Key, _Draft]) -> list[_Draft]:
+    """Return the drafts (metrics before their verdict) of some rows."""
+    return [drafts[row.step, row.metric] for row in rows]
 
 
 def _corrected(tested: Sequence[_Draft], drafts: Mapping[Key, _Draft]) -> dict[Key, float]:
@@ -307,15 +301,10 @@ def _draft(
     # A metric that could not be shown to differ in any case is not part of the family: one with
     # equal values only, or with too few of them.
     possible = statistics.can_show(len(below), len(above))
-    if directed and possible and key[0] not in unjudged and _varies(row):
+    if directed and possible and key[0] not in unjudged and row.varies:
         row = row.model_copy(update={"p": statistics.rank_test(*alone)})
     says = (key[0], kind.says) if kind.says else key
     return _Draft(key=key, row=row, ratio=ratio, values=values, says=says, order=own_order)
-
-
-def _varies(row: MetricRow) -> bool:
-    values = (*row.base_values, *row.other_values)
-    return min(values) < max(values)
 
 
 def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
@@ -369,7 +358,7 @@ def _told(draft: _Draft, row: MetricRow, verdict: MetricVerdict, rules: _Rules) 
     are too few units for an interval: a few equal values show no spread.
     """
     few = not statistics.critical_rank(len(row.base_values), len(row.other_values))
-    weaker = few or (rules.weak(draft) and _varies(row))
+    weaker = few or (rules.weak(draft) and row.varies)
     return row.model_copy(update={"verdict": _WEAKER[verdict] if weaker else verdict})
 
 
@@ -382,7 +371,7 @@ def _note(row: MetricRow) -> str:
 
 
 def _alike(row: MetricRow, threshold: float) -> bool:
-    if not _varies(row):
+    if not row.varies:
         return True
     if row.low is None or row.high is None:
         return False

@@ -1,5 +1,6 @@
 """The verdict on one metric of a comparison, with the figures that it rests on."""
 
+from collections.abc import Container, Iterable
 from enum import StrEnum
 
 from pydantic import Field
@@ -101,8 +102,46 @@ class MetricRow(Noun):
         return (self.other < self.base) == (self.better is Better.MORE)
 
     @property
+    def varies(self) -> bool:
+        """Return whether the values of both sides are not all equal."""
+        values = (*self.base_values, *self.other_values)
+        return min(values) < max(values)
+
+    @property
     def alone(self) -> bool:
         """Return whether the interval of the ratio excludes 1 although the verdict is unclear."""
         if self.verdict is not MetricVerdict.UNCLEAR or self.low is None or self.high is None:
             return False
         return not self.low <= 1 <= self.high
+
+
+def without_repeats(rows: Iterable[MetricRow]) -> list[MetricRow]:
+    """Return the rows of metrics that do not only repeat another one of `rows`.
+
+    A metric that repeats one that itself repeats another one is returned as well.
+    """
+    all_ = list(rows)
+    repeated = {(row.step, row.metric) for row in all_ if not row.says}
+    return [row for row in all_ if not row.says or (row.step, row.says) not in repeated]
+
+
+def judged_rows(rows: Iterable[MetricRow], unjudged: Container[str]) -> list[MetricRow]:
+    """Return the rows for which p values are corrected as soon as there are enough units.
+
+    These could be shown to differ.  Left out are metrics whose values are all equal, those without
+    a good direction, those that only repeat another one, and those of the steps `unjudged`.
+    """
+    return without_repeats(
+        row
+        for row in rows
+        if row.better is not Better.NEITHER and row.varies and row.step not in unjudged
+    )
+
+
+def family_sizes(judged: Iterable[MetricRow]) -> tuple[int, int]:
+    """Return the numbers of leading and of other metrics, which are a family each.
+
+    `judged` are the rows for which p values are corrected.
+    """
+    leading = [row.leading for row in judged]
+    return sum(leading), len(leading) - sum(leading)

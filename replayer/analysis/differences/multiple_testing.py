@@ -18,6 +18,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer.analysis.differences import statistics
 from replayer.analysis.differences.statistics import ranks
 
 Floats = NDArray[np.float64]
@@ -41,6 +42,17 @@ def shares(leading: int, others: int) -> tuple[float, float]:
     if not leading or not others:
         return 1.0, 1.0
     return LEADING_SHARE, 1 - LEADING_SHARE
+
+
+def units_to_show(leading: int, others: int) -> tuple[int, int]:
+    """Return the units per side with which one metric alone can be shown to differ.
+
+    The first number is for a leading metric, the second for another one.  The arguments are numbers
+    of metrics.
+    """
+    counts = leading, others
+    first, second = map(statistics.units_to_show, shares(*counts), counts)
+    return first, second
 
 
 def likely_up_to(ps: Sequence[float]) -> float:

@@ -10,11 +10,11 @@ from replayer.analysis.differences.finding import (
     name_row,
     show_values,
     suspects,
+    units_to_show,
 )
 from replayer.analysis.differences.metric_names import name_fact, name_ratio
 from replayer.analysis.differences.metric_verdicts import MetricVerdict
 from replayer.analysis.differences.samples import Unit
-from replayer.analysis.differences.statistics import units_to_show
 from replayer.report.document import Facts, Part, Table
 from replayer.report.documents import explanation as words_why
 from replayer.report.documents import ratio_chart
@@ -206,7 +206,7 @@ def _settling(comparison: Comparison) -> str:
     It is "" if nothing would help.
     """
     if has_too_few(comparison):
-        fewest, unit = units_to_show(1.0, 1), comparison.unit.value
+        fewest, unit = units_to_show(comparison), comparison.unit.value
         how = f"replayer ab --runs {fewest}" if unit == Unit.RUN.value else "replayer plan"
         return f"at least {fewest} {unit}s of each side, in turns, as `{how}` makes them"
     rows = [row for row in comparison.rows if row.leading]
