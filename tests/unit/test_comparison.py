@@ -842,6 +842,31 @@ def test_the_control_is_rarely_told_of_by_chance(run_of: RunOf) -> None:
     assert spoke <= 4
 
 
+@pytest.mark.parametrize(
+    ("base", "other", "by", "words"),
+    [
+        ("1", "2", "", "replayer 1 made the runs of A, and 2 those of B"),
+        ("1", "12", "", "replayer 1 made the runs of A, and 1, 2 those of B"),
+        ("12", "21", "", ""),
+        ("1", "2", "replayer.version", ""),
+    ],
+)
+def test_versions_of_replayer_that_differ_between_the_sides_are_a_warning(
+    run_of: RunOf, base: str, other: str, by: str, words: str
+) -> None:
+    """It is on the short screen, too; not if both sides have the same, or by what was asked."""
+    compared = compare(
+        *(
+            Side(name, tuple(altered(run_of([1.0]), version=one) for one in versions))
+            for name, versions in (("A", base), ("B", other))
+        ),
+        by=by,
+    )
+
+    assert any(warning.startswith("replayer ") for warning in compared.warnings) is bool(words)
+    assert words in " ".join(screen_of(compared).split())
+
+
 def test_an_emulated_processor_is_told(run_of: RunOf) -> None:
     """Figures of a machine that qemu emulates come with what they are worth."""
     host = {"cpu.model": "QEMU TCG CPU version 2.5+"}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from replayer.analysis.differences import statistics
+from replayer.analysis.differences.environment import Difference, Sort
 from replayer.analysis.differences.metric_verdicts import MetricRow
 from replayer.analysis.differences.samples import (
     Key,
@@ -157,6 +158,20 @@ def warn_emulated(base: Side, other: Side) -> list[str]:
     if not emulated:
         return []
     return [f"the processor is emulated ({emulated[0]}): these figures say nothing about hardware"]
+
+
+def warn_versions(base: str, other: str, differences: Iterable[Difference]) -> list[str]:
+    """Return a warning, in a list, if other versions of replayer made the runs of the sides.
+
+    `base` and `other` are the names of the sides.  There is none if the groups were formed by the
+    version, or if each side has runs of the same versions.
+    """
+    return [
+        f"replayer {', '.join(one.base)} made the runs of {base}, and {', '.join(one.other)} those "
+        f"of {other}: they may measure in another way"
+        for one in differences
+        if one.key == "replayer.version" and one.sort is not Sort.ASKED and one.base != one.other
+    ]
 
 
 def warn_controls(base: Side, other: Side) -> list[str]:

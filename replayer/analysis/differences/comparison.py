@@ -72,6 +72,7 @@ def compare(
         warnings=(
             *cautions.warn_emulated(base, other),
             *cautions.warn_order(unit, *kept),
+            *cautions.warn_versions(base.name, other.name, unlike),
             *counted.remarks,
             *warnings,
             *cautions.warn_controls(base, other),
