@@ -257,7 +257,8 @@ def _in_one_zone(
     Their times are of one zone.  There are none if the profiles share too little time.
     """
     shifts = _shifts(known)
-    moved = [replace(one, ends=one.ends + by) for one, by in zip(known, shifts, strict=True)]
+    own = map(requirement.without_others, known)
+    moved = [replace(one, ends=one.ends + by) for one, by in zip(own, shifts, strict=True)]
     shared = min(float(one.ends[-1]) for one in moved) - max(_begin(one) for one in moved)
     lengths = [rolling_windows.quantile(one.spans, one.spans, 95.0) for one in moved]
     window = max(asked.window, *lengths)
@@ -334,7 +335,9 @@ def _sums(
         _columns(one, edges, window, "server_cpu_cores" if has_own else "cpu_cores")
         for one in known
     ]
-    names = [name for name in parts[0] if all(name in part for part in parts)]
+    names = [
+        name for name in parts[0] if name not in _NOT_ADDED and all(name in part for part in parts)
+    ]
     low, high, has_gaps = {}, {}, False
     for name in names:
         means = np.array([part[name].means for part in parts])
@@ -367,6 +370,9 @@ def _sums(
 
 
 _MACHINE = ("cores", "memory_bytes")
+_NOT_ADDED = frozenset({"blocks_read"})
+"""Reads of others are known of each profile alone: one that misses many blocks must not hide them
+in the sum, whose blocks may be of several sizes."""
 _CPU_COLUMNS = ("server_cpu_cores", "cpu_cores")
 
 

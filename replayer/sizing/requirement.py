@@ -9,6 +9,7 @@ import collections
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -36,11 +37,13 @@ imitates: a larger ratio is reported."""
 _MOST = collections.defaultdict(lambda: 1e12, {"bytes": 1e18})
 """Unit -> an amount that no machine exceeds."""
 _WRITES = ("write_iops", "write_mbps")
-_READS = frozenset({"read_iops", "read_mbps", "iops", "mbps"})
+_READS = ("read_iops", "iops", "read_mbps", "mbps")
 _BLOCK = 8192
 _BY_OTHERS = 0.25
 """Share of a device's reads: if the database cannot have done more than this share of them, other
 programs are named as their cause."""
+OTHERS_READ = "others read that disk"
+"""Part of the note of a requirement that leaves out what others read."""
 _ENOUGH = 0.9
 """The server's own CPU is used if it is known for at least this share of the host's known time."""
 _CLEAR_CORES = 0.05
@@ -57,7 +60,8 @@ class Need(Noun):
     title: str
     unit: str
     measured: float
-    """The value in the profile's busiest window of this resource, or at the percentile."""
+    """The value in the busiest window of this resource, or at the percentile; windows are ranked
+    by what the database did."""
     begin: float
     end: float
     """End of that window; both are seconds since 1970."""
@@ -165,19 +169,17 @@ def of(
     raise NotFound for a resource that does not exist.
     """
     _check(growth, headroom, percentile, window)
-    leader = _leader(profile, by)
-    moment = usage.moment(profile, leader, percentile=percentile, window=window)
-    if moment is None:
-        raise _without_window(profile, leader, window)
-    _refuse_wild(moment.columns)
+    own = without_others(profile)
+    leader = _leader(own, by)
+    moment = _imitated(own, leader, percentile, window)
     done = workload_mix.of(
         moment.columns,
         statements=profile.statements,
         block_bytes=profile.source.block_bytes,
         hot=hot_share(profile.tables),
     )
-    scaled = _Scale(growth, headroom)
-    needs = tuple(_needs(profile, moment, scaled, percentile, window))
+    scale = _Scale(growth, headroom)
+    needs = tuple(_needs(profile, own, moment, scale, percentile, window))
     rate = workload_mix.transactions(moment.columns)
     return Requirement(
         growth=growth,
@@ -201,6 +203,7 @@ def of(
         notes=(
             *usage.contradictions(profile),
             *_averaged(profile, moment, needs, window),
+            *_of_others(profile, own, percentile, window),
             *_notes(leader, needs),
             *_on_the_host(profile, needs),
             *done.assumptions,
@@ -254,6 +257,20 @@ def _leader(profile: ResourceProfile, by: str) -> Resource:
     return leader
 
 
+def _imitated(
+    profile: ResourceProfile, leader: Resource, percentile: float, window: float
+) -> ProfileWindow:
+    """Return the window that the load imitates; raise Impossible if there is none, or a wild one.
+
+    It is the one at the percentile of the windows of `window` seconds, by the resource `leader`.
+    """
+    moment = usage.moment(profile, leader, percentile=percentile, window=window)
+    if moment is None:
+        raise _without_window(profile, leader, window)
+    _refuse_wild(moment.columns)
+    return moment
+
+
 def _without_window(profile: ResourceProfile, leader: Resource, window: float) -> Impossible:
     """Return the error that no window of `window` seconds of a resource is known as a whole."""
     short = profile.whole_seconds < window
@@ -272,30 +289,36 @@ class _Scale(NamedTuple):
     headroom: float = 0.0
 
 
-def _needs(
-    profile: ResourceProfile, moment: ProfileWindow, scale: _Scale, percentile: float, window: float
+def _needs(  # noqa: PLR0917 - what a need is made of
+    profile: ResourceProfile,
+    own: ResourceProfile,
+    moment: ProfileWindow,
+    scale: _Scale,
+    percentile: float,
+    window: float,
 ) -> Iterable[Need]:
-    own = has_own_cpu(profile)
+    """Yield the needs of a profile; `own` is the same profile without the reads of others."""
+    has_own = has_own_cpu(profile)
     for name in _NEEDED:
-        if name == ("cpu" if own else "server_cpu"):
+        if name == ("cpu" if has_own else "server_cpu"):
             continue
         resource = NAMED[name]
-        most = usage.moment(profile, resource, percentile=percentile, window=window)
-        measured = None if most is None else most.value(resource)
-        if most is None or measured is None:
+        most = usage.moment(own, resource, percentile=percentile, window=window)
+        left = None if most is None else most.value(resource)
+        if most is None or left is None:
             continue
         growth, headroom = scale if resource.load else _Scale()
-        others = _others(name, most.columns, profile.source.block_bytes or _BLOCK)
+        others = _others(profile, most, resource)
         yield Need(
             name=name,
             title=resource.title,
             unit=resource.unit,
-            measured=measured,
+            measured=left + others,
             begin=most.begin,
             end=most.end,
             growth=growth,
             headroom=headroom,
-            required=(measured - others) * growth * (1 + headroom),
+            required=left * growth * (1 + headroom),
             meanwhile=moment.value(resource),
             others=others,
         )
@@ -307,22 +330,47 @@ def has_own_cpu(profile: ResourceProfile) -> bool:
     return own > 0 and own >= _ENOUGH * profile.coverage("cpu_cores")
 
 
-def _others(name: str, columns: Mapping[str, float], block_bytes: int) -> float:
-    """Return the reads in the use of the resource `name` that the database cannot have done.
+def without_others(profile: ResourceProfile) -> ResourceProfile:
+    """Return a profile with only those reads of the device that the database can have done.
 
     The database reads the blocks that it missed, each by one request at most.  It also reads its
-    temporary files, about as often as they are written.  Return 0 for a small part, and for a
-    resource that does not count reads.  `columns` is column of a profile -> its mean; the result is
-    requests a second or MB/s.
+    temporary files, about as often as they are written.  Reads above that are others', and are
+    taken out of their rows, unless they are a small part of all reads.  Rows in which one of these
+    columns is not known are left as they are.
     """
-    if name not in _READS or "blocks_read" not in columns or "read_mbps" not in columns:
-        return 0.0
-    blocks = columns["blocks_read"] + columns.get("temp_mbps", 0.0) * 1e6 / block_bytes
-    in_megabytes = name.endswith("mbps")
-    own = blocks * block_bytes / 1e6 if in_megabytes else blocks
-    reads = columns.get("read_mbps" if in_megabytes else "read_iops", 0.0)
-    others = max(0.0, reads - own)
-    return others if others > _BY_OTHERS * reads else 0.0
+    if not {"blocks_read", "read_mbps"} <= profile.columns.keys() or not profile.ends.size:
+        return profile
+    ends, spans = profile.ends, profile.spans
+    size = profile.source.block_bytes or _BLOCK
+    # A server may count blocks some seconds after the disk has read them, so rows of seconds are
+    # compared by the minute.
+    middles = ends - spans / 2 - (ends[0] - spans[0])
+    _, minutes = np.unique(np.floor(middles / MINUTE), return_inverse=True)
+    columns = dict(profile.columns)
+    with np.errstate(over="ignore"):
+        temporary = np.nan_to_num(profile.column("temp_mbps")) * 1e6 / size
+        blocks = profile.column("blocks_read") + temporary
+        for name, limit in (("read_iops", blocks), ("read_mbps", blocks * size / 1e6)):
+            reads = profile.column(name)
+            known = np.isfinite(reads + limit + profile.column("read_mbps"))
+            done, own = (
+                np.bincount(minutes, np.where(known, values * spans, 0.0))
+                for values in (reads, limit)
+            )
+            shares = np.ones_like(done)
+            np.divide(own, done, out=shares, where=done - own > _BY_OTHERS * done)
+            columns[name] = np.where(known, reads * shares[minutes], reads)
+    return replace(profile, columns={name: columns[name] for name in profile.columns})
+
+
+def _others(profile: ResourceProfile, own: ProfileWindow, resource: Resource) -> float:
+    """Return how much of a resource others used in a window, in the resource's unit.
+
+    `own` is that window of the profile without the reads of others.
+    """
+    left = own.value(resource)
+    whole = usage.at(profile, own.begin, own.end).value(resource)
+    return 0.0 if left is None or whole is None else max(0.0, whole - left)
 
 
 def hot_share(tables: Iterable[TableUse]) -> str:
@@ -387,18 +435,34 @@ def _averaged(
         )
 
 
+def _of_others(
+    profile: ResourceProfile, own: ResourceProfile, percentile: float, window: float
+) -> Iterable[str]:
+    """Yield a sentence for each resource that others used in the busiest window of the device.
+
+    `own` is the profile without the reads of others.
+    """
+    for resource in (NAMED[name] for name in _READS):
+        most = usage.moment(profile, resource, percentile=percentile, window=window)
+        whole = None if most is None else most.value(resource)
+        if most is None or whole is None:
+            continue
+        others = _others(profile, usage.at(own, most.begin, most.end), resource)
+        if others:
+            yield (
+                f"{resource.title} ({resource.unit}): {show(others, resource.unit)} of the "
+                f"{show(whole, resource.unit)} at {usage.clock(most.end)} were not the database's, "
+                f"which missed fewer blocks than that: {OTHERS_READ}, and that is not required here"
+            )
+
+
 def _notes(leader: Resource, needs: Iterable[Need]) -> Iterable[str]:
     for need in needs:
-        if need.others:
-            yield (
-                f"{need.title} ({need.unit}): {show(need.others, need.unit)} of the "
-                f"{show(need.measured, need.unit)} were not the database's, which missed fewer "
-                f"blocks than that: others read that disk, and that is not required here"
-            )
         if not NAMED[need.name].load or need.meanwhile is None:
             continue
-        if need.measured > _APART * need.meanwhile and need.name != leader.name:
-            times = need.measured / need.meanwhile if need.meanwhile else math.inf
+        left = need.measured - need.others
+        if left > _APART * need.meanwhile and need.name != leader.name:
+            times = left / need.meanwhile if need.meanwhile else math.inf
             many = f"{times:.3g} times as much as" if times < 1000 else "far more than"
             yield (
                 f"{need.title} ({need.unit}): at {usage.clock(need.end)} it was {many} in the "

@@ -44,7 +44,7 @@ from replayer.analysis.profiles.usage import NAMED
 from replayer.errors import Impossible, nearest
 from replayer.model import Noun
 from replayer.results.profile import ResourceProfile
-from replayer.sizing.requirement import Need, Requirement
+from replayer.sizing.requirement import Need, Requirement, without_others
 from replayer.units import Size, show, show_duration
 
 _MINUTE = 60.0
@@ -287,6 +287,7 @@ def judge_limit(limit: Limit, requirement: Requirement, profile: ResourceProfile
     )
     need = requirement.need(name)
     size = limit.request_bytes if name in COUNTED else None
+    profile = without_others(profile)
     spent = _spent(profile if size is None else _as_counted(profile, size), name)
     if need is None or not len(spent.demand):
         return _without(limit, f"{resource.title}: not in the profile, so not compared")
@@ -387,18 +388,19 @@ def count_requests(
     """Return how many requests a second a profile requires of a disk, as the disk counts them.
 
     `need` is the requirement's need of one of COUNTED.  The disk counts a request of more than
-    `request_bytes` as several.  The windows are formed over counted requests.  The share that other
-    programs read is taken to be counted alike.
+    `request_bytes` as several.  The windows are formed over counted requests, without those of
+    other programs.
     """
-    if not need.measured > 0:
+    own = need.measured - need.others
+    if not own > 0:
         return need.required
     resource = NAMED[need.name]
     most = usage.moment(
-        _as_counted(profile, request_bytes), resource, percentile=requirement.percentile,
-        window=requirement.asked_window,
+        _as_counted(without_others(profile), request_bytes), resource,
+        percentile=requirement.percentile, window=requirement.asked_window,
     )  # fmt: skip
     counted = None if most is None else most.value(resource)
-    return need.required * max(1.0, (counted or 0.0) / need.measured)
+    return need.required * max(1.0, (counted or 0.0) / own)
 
 
 def _fit(

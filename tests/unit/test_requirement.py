@@ -342,7 +342,7 @@ def test_any_counters_give_work_that_is_finite_and_not_negative() -> None:
     draw = random.Random(5)
     for _ in range(3000):
         names = draw.sample(sorted(KNOWN), draw.randint(0, 30))
-        columns = {
+        columns: dict[str, Any] = {
             name: draw.choice([0.0, draw.random(), 10 ** draw.uniform(-6, 15)]) for name in names
         }
         made = workload_mix.of(columns, block_bytes=draw.choice([None, 1, 512, 8192, 1 << 20]))
@@ -452,3 +452,56 @@ def test_reads_of_others_on_the_sources_disk_are_not_the_databases() -> None:
     own = need(requirement.of(alone), "read_iops")
     assert own.others == 0
     assert own.required == pytest.approx(6200)
+
+
+@pytest.mark.parametrize("span", [1.0, 60.0, 600.0])
+def test_a_backup_does_not_hide_what_the_database_needs_at_another_time(span: float) -> None:
+    """The busiest window is that of what others left: 500 reads and 3,000 writes, no backup."""
+    rows = round(86400 / span)
+    hour = (np.arange(rows) * span) // 3600
+    backup, busy = hour == 2, hour == 14
+
+    def by_hour(usual: float, at_backup: float, at_busy: float) -> NDArray[np.float64]:
+        return np.select([backup, busy], [at_backup, at_busy], usual)
+
+    one = profile(
+        rows, span, commits=by_hour(100, 100, 1000), blocks_read=by_hour(300, 50, 500),
+        read_iops=by_hour(300, 9000, 500), write_iops=by_hour(200, 100, 3000),
+        read_mbps=by_hour(2.4, 900, 4), write_mbps=by_hour(2, 1, 30),
+    )  # fmt: skip
+    made = requirement.of(one)
+
+    assert need(made, "read_iops").required == pytest.approx(500)
+    assert need(made, "iops").required == pytest.approx(3500)
+    assert need(made, "mbps").required == pytest.approx(34)
+    assert not any(one.others for one in made.needs)
+    told = [note for note in made.notes if "others read that disk" in note]
+    assert any("8,950/s of the 9,100/s" in note for note in told), told
+    assert requirement.of(one, by="iops").begin == pytest.approx(START + 14 * 3600, abs=span)
+
+
+@pytest.mark.parametrize("percentile", [50.0, 95.0, 100.0])
+def test_a_device_needs_no_less_than_its_writes(percentile: float) -> None:
+    """Whatever of its reads is taken for others': reads and writes are no less than the writes."""
+    draw = np.random.default_rng(7)
+    for _ in range(40):
+        columns: dict[str, Any] = {
+            name: draw.choice([0.0, 1.0, 10.0, 100.0, 1000.0], 600 // 60).repeat(60)
+            for name in (
+                "commits", "blocks_read", "read_iops", "write_iops", "read_mbps", "write_mbps"
+            )
+        }  # fmt: skip
+        made = requirement.of(profile(**columns), percentile=percentile)
+        for both, part in (("iops", "write_iops"), ("mbps", "write_mbps"), ("iops", "read_iops")):
+            assert need(made, both).required >= need(made, part).required * (1 - 1e-9)
+
+
+def test_reads_that_are_counted_seconds_later_are_not_taken_for_others() -> None:
+    """A server counts a statement's blocks at its end: rows of seconds are compared by minutes."""
+    second = np.arange(600)
+    late = np.where(second % 10 == 9, 1000.0, 0.0)
+    made = requirement.of(profile(commits=1.0, blocks_read=late, read_iops=100.0, read_mbps=0.8,
+                                  write_iops=1.0, write_mbps=0.1))  # fmt: skip
+
+    assert need(made, "read_iops").required == pytest.approx(100)
+    assert need(made, "read_iops").others == 0

@@ -400,6 +400,22 @@ def test_requests_of_several_databases_are_counted_apart(tmp_path: Path) -> None
     assert fits == {"m1390": NOT, "m1410": UNCLEAR, "m2790": UNCLEAR, "m2810": FITS}
 
 
+@pytest.mark.parametrize("blocks", [{}, {"blocks_read": 9000.0}])
+def test_a_backup_is_in_no_sum_of_several_databases(blocks: dict[str, Any]) -> None:
+    """A database whose blocks are all in the page cache, or not counted, does not hide it."""
+    saved = made(
+        cpu_cores=1.0, memory_bytes=1.0 * GIB, blocks_read=100.0, read_iops=busy(9000, 100),
+        write_iops=10.0, read_mbps=busy(900, 0.8), write_mbps=0.1,
+    )  # fmt: skip
+    cached = made(
+        cpu_cores=1.0, memory_bytes=1.0 * GIB, read_iops=5.0, write_iops=200.0, read_mbps=0.1,
+        write_mbps=2.0, **blocks,
+    )  # fmt: skip
+
+    row = gathered(saved, cached).rows["iops"]
+    assert [row.least, row.required] == pytest.approx([315, 315])
+
+
 @pytest.mark.parametrize("cells", ["110,,", "110,3000,", "110,3000,9000000", "1,110,9000000000"])
 def test_a_supply_that_equals_the_requirement_is_enough(tmp_path: Path, cells: str) -> None:
     """100 x 1.1 is 110.00000000000001 for a computer, with credits and without; 1.5 times too."""

@@ -336,3 +336,14 @@ def test_a_burst_without_a_base_rate_proves_no_fit(
 def test_a_target_that_says_nothing_limits_nothing(tmp_path: Path) -> None:
     """An empty file is a target without limits."""
     assert target.limits(loaded(tmp_path, "")) == ()
+
+
+def test_a_backup_by_others_spends_no_credits(tmp_path: Path) -> None:
+    """Of two hours at 2,900 reads, a server that missed 100 blocks did a small part."""
+    one = profile(read_iops=busy(120, 2900), read_mbps=busy(120, 290, 0.8), write_iops=50.0,
+                  write_mbps=0.5, blocks_read=100.0)  # fmt: skip
+    counted = GP2 + 'request_size = "4k"\n'
+    for text, required in ((GP2, 150), (counted, 100 * 2 + 0.5e6 / 4096)):
+        made = judged(tmp_path, text, one)["iops"]
+        assert made.required == pytest.approx(required)
+        assert made.fit is Fit.FITS

@@ -121,14 +121,16 @@ def summary(
     Raises NotFound for an unknown resource, and Impossible for a level that is not a number or for
     a resource that the profile does not have.
     """
-    leader = usage.leading(profile)
+    own = requirement.without_others(profile)
+    leader = usage.leading(own)
+    most = usage.moment(own, leader) if leader else None
     wanted, reason = _wanted(profile, growth, headroom)
     return ProfileSummary(
         profile=profile,
         usages=usage.usages(profile),
         complete=usage.completeness(profile),
         ratios=usage.ratios(profile),
-        moment=usage.moment(profile, leader) if leader else None,
+        moment=usage.at(profile, most.begin, most.end) if most else None,
         leading=leader.title if leader else "",
         levels=tuple(_level(profile, text) for text in above),
         confidence=confidence.rate(profile, float(profile.ends[-1]) if now is None else now),
@@ -254,7 +256,11 @@ def _headline(one: ProfileSummary) -> str:
         return f"Nothing follows from this profile, as {sanitize(one.reason)}. {sure}."
     needs = [need for name in _HEADLINED if (need := wanted.need(name)) is not None]
     words = ", ".join(_needed(need) for need in needs)
-    words += " (without what others read there)" if any(need.others for need in needs) else ""
+    words += (
+        " (without what others read there)"
+        if any(requirement.OTHERS_READ in one for one in wanted.notes)
+        else ""
+    )
     when = usage.clock(one.moment.begin)
     why = f": {one.confidence.reasons[0]}" if one.confidence.reasons else ""
     return f"At its busiest ({when}) it needed {words}. {sure}{why}."
