@@ -25,12 +25,21 @@ from replayer.results.profile import (
 )
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 HOUR = 3600.0
 _LATE = 1.5
 """Number of usual intervals; if a row comes later than that, there is a gap before it."""
 _NEAR = 9
 """Number of neighbouring distances between rows; their median is the usual interval."""
+_JITTER = 0.1
+"""Share of a row by which it may overlap the row before: tools are late, and stamps are rounded."""
+_ROUNDED = 1.0
+"""Seconds by which a row may overlap in addition."""
+_FEW, _FEW_SHARE = 3, 0.01
+"""A file of one server may have so many rows that overlap others and differ, and such a share."""
+_MOSTLY = 0.4
+"""Share of the rows: a file with more of them of the same hour as others is not of one server."""
 _MOST_GAPS = 10_000
 _LEAST = 0.01
 """Seconds; a row that is nearer than this to the row before has the same stamp."""
@@ -95,8 +104,8 @@ def profile(
     `zoned`: stamps are in UTC, so they do not go back at the end of summer time.
     `begins`: the stamps in `rows.ends` are the begins of the rows, whose lengths are not known.
     Columns of the rows that are called NAME_max become columns of the profile, too.
-    Raises Impossible, in one sentence, if there is no row, no known value, or only one row of
-    unknown length.
+    Raises Impossible, in one sentence, if there is no row, no known value, only one row of unknown
+    length, or if the rows are of several servers.
     """
     if not rows.ends:
         raise Impossible(f"{file.name} has no row with a time and a value")
@@ -109,8 +118,11 @@ def profile(
     columns = {name: values for name, values in columns.items() if np.isfinite(values).any()}
     if not columns:
         raise Impossible(f"{file.name} has no value of anything that a profile knows")
+    stated = np.array(rows.spans)[order.chosen]
+    if not in_order:
+        _refuse_several(file.name, order.ends, _overlapping(order.ends, stated))
     convert = _spans_of_begins if begins else _spans
-    ends, spans, gaps = convert(file.name, order.ends, np.array(rows.spans)[order.chosen])
+    ends, spans, gaps = convert(file.name, order.ends, stated)
     gaps += order.gaps
     return ResourceProfile(
         ProfileSource.model_validate({**source, "averaged_seconds": float(np.median(spans))}),
@@ -144,6 +156,8 @@ class _Order:
         ends = ends[chosen]
         first = np.concatenate(([True], np.diff(ends) > _LEAST))
         if not first.all():
+            if not in_order:
+                _refuse_several(name, ends, _differing(rows, chosen, first))
             many = int((~first).sum())
             self.notes.append(f"{many:,} rows have the time of another one: the first was taken")
         self.chosen = chosen[first]
@@ -188,6 +202,45 @@ class _Order:
             )
             self.gaps.append(Gap(begin=moved[row], end=moved[row], reason=words))
         return moved
+
+
+def _differing(rows: IntervalRows, chosen: NDArray[np.intp], first: Mask) -> Mask:
+    """Return which of the rows have other values than the first row of the same time.
+
+    `chosen` has the rows in the order of time, and `first` is True for the first of each time.
+    """
+    of = chosen[first][np.cumsum(first) - 1]
+    differ = np.zeros(len(chosen), dtype=bool)
+    for values in map(np.array, rows.values.values()):
+        differ |= np.abs(values[chosen] - values[of]) > 0  # False where one is not known
+    return differ
+
+
+def _overlapping(ends: Floats, stated: Floats) -> Mask:
+    """Return which rows overlap the row before them by more than jitter.
+
+    `ends` rise, and `stated` are the spans that the tool reports, or NaN.
+    """
+    since = np.diff(ends, prepend=-np.inf)
+    return stated - since > _ROUNDED + _JITTER * stated
+
+
+def _refuse_several(name: str, ends: Floats, doubled: Mask) -> None:
+    """Raise Impossible if so many rows are `doubled` that they are not of one server.
+
+    Those are rows of a time of which other rows have other values.  A clock that was set back by an
+    hour, as at the end of summer time, makes some that lie within an hour.
+    """
+    at = ends[doubled]
+    if len(at) <= max(_FEW, _FEW_SHARE * len(ends)):
+        return
+    if at[-1] - at[0] <= HOUR and len(at) < _MOSTLY * len(ends):
+        return
+    raise Impossible(
+        f"{name} has {len(at):,} rows that overlap others and differ from them, as at "
+        f"{_clock(at[0])}: it seems to be of several instances or hosts",
+        "export one of them, or their sums",
+    )
 
 
 def _alike(one: float, other: float) -> bool:

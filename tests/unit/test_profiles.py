@@ -277,6 +277,71 @@ def test_the_hour_in_spring_that_is_not_there_is_a_gap(tmp_path: Path) -> None:
     assert [round(gap.end - gap.begin) for gap in made.gaps] == [3600]
 
 
+def _of_instances(late: float, hours: int = 24 * 7, *, sort: bool, stated: bool) -> str:
+    """Return the CSV of two instances, of which the second is `late` seconds behind the first."""
+    rows = [
+        (3600 * (hour + 1) + late * number, number) for hour in range(hours) for number in range(2)
+    ]
+    rows.sort(key=(lambda row: row[0]) if sort else (lambda row: row[1]))
+    lines = [
+        (f"{end - 3600:.0f}," if stated else "") + f"{end:.0f},{(1000, 3000)[number]}"
+        for end, number in rows
+    ]
+    head = "begin,time,read_iops" if stated else "time,read_iops"
+    return "\n".join([head, *lines, ""])
+
+
+@pytest.mark.parametrize("sort", [True, False])
+@pytest.mark.parametrize("hours", [6, 24 * 7])
+@pytest.mark.parametrize(
+    ("late", "stated"), [(2.0, True), (1800.0, True), (3500.0, True), (0.0, True), (0.0, False)]
+)
+def test_rows_of_several_instances_are_refused(
+    late: float, hours: int, *, stated: bool, sort: bool, tmp_path: Path
+) -> None:
+    """Of two that overlap, the load is the sum: neither is cut to seconds, and none is dropped."""
+    with pytest.raises(Impossible, match="of several instances") as refused:
+        csv(tmp_path, _of_instances(late, hours, sort=sort, stated=stated))
+    assert "export one of them" in refused.value.todo
+
+
+@pytest.mark.parametrize("stated", [True, False])
+@pytest.mark.parametrize("jitter", [0.0, 1.0, 5.0])
+def test_rows_that_are_there_twice_or_overlap_by_jitter_are_read(
+    jitter: float, *, stated: bool, tmp_path: Path
+) -> None:
+    """The same rows again add nothing, and stamps are rounded."""
+    late = [jitter * (hour % 2) for hour in range(48)]
+    rows = [
+        (f"{3600 * (hour + 1) - jitter:.0f}," if stated else "")
+        + f"{3600 * (hour + 2) + late[hour] * stated:.0f},{hour}"
+        for hour in range(48)
+    ]
+    head = "begin,time,read_iops" if stated else "time,read_iops"
+    made, _ = csv(tmp_path, "\n".join([head, *rows, *rows, ""]))
+
+    assert made.columns["read_iops"].tolist() == list(range(48))
+    assert any("48 rows have the time of another one" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("stated", [True, False])
+@pytest.mark.parametrize("turned", [True, False])
+def test_an_hour_that_comes_twice_is_not_of_several_instances(
+    *, stated: bool, turned: bool, tmp_path: Path
+) -> None:
+    """Where it cannot be counted on: a clock was set back by an hour, or the newest is first."""
+    minutes = [*range(300), *range(240, 600)]
+    rows = [
+        (f"{60 * minute}," if stated else "") + f"{60 * (minute + 1)},{i}"
+        for i, minute in enumerate(minutes)
+    ]
+    head = "begin,time,read_iops" if stated else "time,read_iops"
+    made, _ = csv(tmp_path, "\n".join([head, *(rows[::-1] if turned else rows), ""]))
+
+    assert made.seconds == 600 * 60
+    assert any("60 rows have the time of another one" in note for note in made.notes)
+
+
 def test_iostat_without_times_is_refused_with_what_to_do(tmp_path: Path) -> None:
     """A profile without a clock is none."""
     text = iostat(["", "", ""])
