@@ -128,6 +128,10 @@ SELDOM = frozenset({"server_cpu_cores", "statements"})
 Each value is the average over SELDOM_SECONDS, and is repeated in all rows of that time."""
 
 
+SERVER_ID = "server.id"
+"""The fact of a live profile that identifies its server; older profiles do not have it."""
+
+
 class ProfileSource(Noun):
     """The server that was profiled, and the kind of the profile."""
 

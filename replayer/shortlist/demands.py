@@ -19,7 +19,7 @@ from replayer.analysis.profiles import rolling_windows
 from replayer.analysis.profiles.rolling_windows import MINUTE
 from replayer.analysis.profiles.usage import DAY, NAMED
 from replayer.errors import Impossible
-from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
+from replayer.results.profile import SERVER_ID, ProfileSource, ResourceProfile, WorkingSet
 from replayer.sizing import requirement
 from replayer.sizing.requirement import Need, Requirement
 from replayer.units import show_duration
@@ -98,8 +98,9 @@ def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Dem
     """Return the demands of the databases of all profiles together; `profiles` is name -> profile.
 
     Raise Impossible for options out of range, for a profile without load, and for one that does not
-    cover any whole window.
+    cover any whole window.  Raise it, too, for two profiles of one server.
     """
+    _check_servers(profiles)
     alone = {name: _required(one, asked) for name, one in profiles.items()}
     known = list(profiles.values())
     bounds: _Bounds | None
@@ -154,6 +155,20 @@ _OF_ONE_ZONE = (
     "zone"
 )
 _LITTLE = f"the profiles share too little time, or were idle in it: {_BETWEEN}"
+
+
+def _check_servers(profiles: Mapping[str, ResourceProfile]) -> None:
+    """Raise Impossible if two profiles are of one server: each has all databases of its server."""
+    known: dict[object, str] = {}
+    for name, one in profiles.items():
+        identity = one.source.facts.get(SERVER_ID)
+        if identity is not None and identity in known:
+            raise Impossible(
+                f"{known[identity]} and {name} are of one server, and each is of all its "
+                f"databases, whichever its URL names: they would count twice",
+                "give one of them",
+            )
+        known[identity] = name
 
 
 def _required(profile: ResourceProfile, asked: DemandOptions) -> Requirement:

@@ -11,7 +11,7 @@ from replayer.engines import credentials
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine import processors
-from replayer.results.profile import ProfileSource
+from replayer.results.profile import SERVER_ID, ProfileSource
 from replayer.servers import protocol
 from replayer.sizing import machine
 
@@ -39,7 +39,7 @@ _RIGHTS = VerbName("profile/rights")
 _LOCATION = VerbName("profile/location")
 _EXTENSION = VerbName("profile/extension")
 CALLS = VerbName("profile/calls")
-_NOT_FACTS = ("block_bytes", "cache_bytes")
+_NOT_SETTINGS = ("block_bytes", "cache_bytes", "server_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,9 @@ def _facts(about: Row) -> dict[str, Fact]:
     facts: dict[str, Fact] = {
         f"setting.{name}": value if isinstance(value, bool) else str(value)
         for name, value in about.items()
-        if name not in _NOT_FACTS
+        if name not in _NOT_SETTINGS
     }
+    if about.get("server_id"):
+        facts[SERVER_ID] = str(about["server_id"])
     cache = about["cache_bytes"]
     return facts if cache is None else {"cache_bytes": int(cache), **facts}

@@ -27,7 +27,10 @@ def record(order: source.ProfileRequest, path: Path, say: Callable[[str], None])
     watch = source.Watch(order)
     try:
         with profile.ProfileWriter(path, watch.source) as writer:
-            say(f"profiling {watch.source.place}, saved every minute in {path}")
+            say(
+                f"profiling {watch.source.place}, with all databases of that server, saved every "
+                f"minute in {path}"
+            )
             return _Recording(watch, writer, say).run()
     finally:
         watch.close()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +23,12 @@ from sqlalchemy.engine import URL
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible
+from replayer.report.document import Facts
+from replayer.report.documents import profile as report
 from replayer.results import profile
 from replayer.results.profile import ResourceProfile
 from replayer.servers.open import Server, open_server
+from replayer.shortlist import demands
 from replayer.sizing import session, source
 from tests import servers
 from tests.command import Replayer
@@ -417,6 +421,25 @@ def test_a_role_without_rights_is_told_what_it_cannot_see(
     assert text.count("the log is not read") == 1
 
 
+def test_profiles_of_two_databases_are_of_one_server(
+    shop: URL, profiled: Callable[[str], tuple[ResourceProfile, str]]
+) -> None:
+    """Each says that it is of all databases, and they are not added up."""
+    made, text = profiled("monitor")
+    there = typed(shop.set(database="postgres"), "monitor")
+    with closing(
+        source.Watch(source.ProfileRequest(engines.of_url(there), there, 600.0, 1.0))
+    ) as watch:
+        other = replace(made, source=watch.source)
+
+    assert "with all databases of that server" in text
+    facts = next(p for p in report.document(report.summary(made)).parts if isinstance(p, Facts))
+    assert ("databases", "all of the server") in facts.pairs
+    assert made.source.place != other.source.place
+    with pytest.raises(Impossible, match="are of one server"):
+        demands.gather({"shop": made, "other": other}, demands.DemandOptions(window=2.0))
+
+
 def test_what_cannot_be_profiled_is_one_sentence(shop: URL, replayer: Replayer) -> None:
     """No server, a time without a row, a file that is there: status 2 and one line."""
     here = typed(shop.set(username="monitor"))
@@ -584,6 +607,7 @@ def test_every_version_is_profiled(
     assert made.source.database_bytes is not None
     assert made.source.database_bytes > 1e6
     assert made.source.device is not None
+    assert made.source.facts["server.id"]
     assert np.nanmax(made.column("server_cpu_cores")) > 0
     # In MariaDB and MySQL a session is a thread of the one process.
     assert made.source.facts["profiler.session_seen"] is (engine == "postgres")

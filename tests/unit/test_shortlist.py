@@ -194,6 +194,27 @@ def test_databases_on_one_machine_are_added_up_by_time() -> None:
     assert "network, sent, MB" in together.missing
 
 
+@pytest.mark.parametrize("apart", [0, 3])
+def test_two_profiles_of_one_server_are_refused(apart: int) -> None:
+    """Each is of all databases of the server, so their sum is twice the load."""
+
+    def of_server(one: ResourceProfile, **facts: str) -> ResourceProfile:
+        source = one.source.model_copy(update={"kind": "live", "facts": facts})
+        return replace(one, source=source, ends=one.ends + 86400 * apart * (one is not first))
+
+    first, second = day(), day()
+    with pytest.raises(Impossible, match="are of one server") as refused:
+        gathered(of_server(first, **{"server.id": "a"}), of_server(second, **{"server.id": "a"}))
+    assert {"0.profile", "1.profile"} <= set(refused.value.found.split())
+    assert refused.value.todo == "give one of them"
+    others: list[tuple[dict[str, str], dict[str, str]]] = [
+        ({"server.id": "a"}, {"server.id": "b"}), ({}, {}), ({"server.id": "a"}, {}),
+    ]  # fmt: skip
+    for one, two in others:
+        needs = gathered(of_server(first, **one), of_server(second, **two))
+        assert needs.rows["cpu"].required == pytest.approx(8)
+
+
 def test_days_are_laid_over_each_other() -> None:
     """A profile of another day or month is moved by whole days, and that is noted."""
     moved = gathered(day(), other(start=START + 12 * 86400.0))

@@ -234,6 +234,7 @@ def _facts(one: ProfileSummary) -> list[tuple[str, str]]:
     pairs = [
         ("taken", f"{usage.clock(begin)} to {usage.clock(profile.ends[-1])}"),
         ("of", f"{long}, by {_BY[source.kind]}"),
+        ("databases", "all of the server" if source.kind == "live" else ""),
         ("a value is", f"the average of {_averaged(profile)}"),
         ("machine", ", ".join(word for word in machine if word)),
     ]  # fmt: skip

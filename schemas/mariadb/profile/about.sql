@@ -1,5 +1,6 @@
--- The page's size, the buffer pool in bytes, and settings that a size depends on.
-SELECT @@innodb_page_size AS block_bytes,
+-- What no other server has, the page's size, the buffer pool in bytes, and settings that a size depends on.
+SELECT SHA2(CONCAT_WS(' ', @@hostname, @@port, @@datadir), 256) AS server_id,
+       @@innodb_page_size AS block_bytes,
        @@innodb_buffer_pool_size AS cache_bytes,
        @@max_connections AS max_connections,
        @@innodb_flush_log_at_trx_commit AS innodb_flush_log_at_trx_commit,

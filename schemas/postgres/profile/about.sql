@@ -1,5 +1,6 @@
--- The block's size, the server's own buffers in bytes, and settings that a size depends on.
-SELECT current_setting('block_size')::int AS block_bytes,
+-- What no other server has, the block's size, its own buffers in bytes, and settings that a size depends on.
+SELECT extract(epoch FROM pg_postmaster_start_time())::text AS server_id,
+       current_setting('block_size')::int AS block_bytes,
        (SELECT setting::float8 * current_setting('block_size')::float8
         FROM pg_settings WHERE name = 'shared_buffers') AS cache_bytes,
        current_setting('shared_buffers') AS shared_buffers,
