@@ -6,6 +6,7 @@ Linux 5.9 it counts requests and sectors of an md device (software RAID), but no
 """
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -107,6 +108,12 @@ def moved(before: DiskCounters, after: DiskCounters) -> DiskCounters | None:
             return None
         differences.append(difference)
     return DiskCounters(*differences)  # type: ignore[arg-type]
+
+
+def added(disks: Sequence[DiskCounters]) -> DiskCounters:
+    """Return the sums of several devices' counters; one is None if any device does not count it."""
+    sums = (None if None in values else sum(values) for values in zip(*disks, strict=True))
+    return DiskCounters(*sums)  # type: ignore[arg-type]
 
 
 def _has_times(totals: DiskCounters) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.engines import credentials
@@ -37,6 +39,7 @@ _BEATS = {
 _ABOUT = VerbName("profile/about")
 _RIGHTS = VerbName("profile/rights")
 _LOCATION = VerbName("profile/location")
+_PLACES = VerbName("profile/places")
 _EXTENSION = VerbName("profile/extension")
 CALLS = VerbName("profile/calls")
 _NOT_SETTINGS = ("block_bytes", "cache_bytes", "server_id")
@@ -100,15 +103,6 @@ class _Look:
         self._lacking()
         beats = tuple(verb for verb in _BEATS if self._can_be_read(verb))
         here = self._here()
-        device = None
-        if here is not None:
-            with contextlib.suppress(OSError):
-                device = self._host.block_device(here.directory)
-            if device is None:
-                self._notes.append(
-                    f"the disk of {here.directory} is not known or may not be seen, so its reads "
-                    f"and writes are not in the profile: root or the server's user may see it"
-                )
         cache = about["cache_bytes"]
         engine = self._session.engine
         source = ProfileSource(
@@ -120,7 +114,7 @@ class _Look:
             block_bytes=int(about["block_bytes"]),
             cores=_cores(self._host) if here else None,
             memory_bytes=self._host.memory_bytes() if here else None,
-            device=device,
+            device=self._disks(here) if here else None,
             facts=_facts(about),
         )
         return Survey(
@@ -162,6 +156,40 @@ class _Look:
             )
         return here
 
+    def _disks(self, here: machine.Location) -> str | None:
+        """Return the device of the data, and those of the log and of tablespaces, with + between.
+
+        `here` is the server's location.  Return None if the device of the data is not known.
+        """
+        data = self._disk(here.directory)
+        if data is None:
+            self._notes.append(_unseen(f"the disk of {here.directory}", "are not"))
+            return None
+        devices = [data]
+        for row in self._rows(_PLACES, "where the log and the tablespaces are"):
+            if not row["path"]:
+                continue
+            place = Path(str(row["path"]))
+            if place.is_relative_to(here.served):
+                place = place.relative_to(here.served)
+            of_container = place.is_absolute() and here.directory != here.served
+            place = here.directory / place
+            device = None if of_container or not _is_there(place) else self._disk(place)
+            if device is None:
+                self._notes.append(_unseen(f"the disk of {row['what']} in {place}", "may not be"))
+            elif device != data:
+                self._notes.append(
+                    f"{row['what']} is on {device}, and the data on {data}: the reads and writes "
+                    f"of these disks are added up"
+                )
+                devices += [device] if device not in devices else []
+        return "+".join(devices)
+
+    def _disk(self, place: Path) -> str | None:
+        with contextlib.suppress(OSError):
+            return self._host.block_device(place)
+        return None
+
     def _schema(self) -> str:
         if self._session.engine.verb(CALLS) is None:
             return ""
@@ -202,6 +230,19 @@ class _Look:
         if not self._session.answers():
             raise error
         self._notes.append(f"{words} is not read: {error}")
+
+
+def _unseen(what: str, verb: str) -> str:
+    """Return a note that a disk is not known."""
+    return (
+        f"{what} is not known or may not be seen, so its reads and writes {verb} in the "
+        f"profile: root or the server's user may see it"
+    )
+
+
+def _is_there(place: Path) -> bool:
+    """Return whether this user can see a file; False if a folder above it is another user's."""
+    return os.path.exists(place)  # noqa: PTH110 - a Path would raise
 
 
 def _added(engine: Engine) -> list[str]:

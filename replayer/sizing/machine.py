@@ -12,6 +12,8 @@ from replayer.engines import environment
 from replayer.machine import diskstats, network, processes, processors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from replayer.engines.connection import Row
     from replayer.machine.diskstats import DiskCounters
     from replayer.machine.host import Host
@@ -27,6 +29,8 @@ class Location(NamedTuple):
 
     directory: Path
     process: int
+    served: Path
+    """The folder's path on the server, which is another one if that is in a container."""
 
 
 class Totals(NamedTuple):
@@ -39,14 +43,14 @@ class Totals(NamedTuple):
     ticks: dict[str, int]
     processors: int
     memory: dict[str, int]
-    device: DiskCounters | None
+    disks: tuple[DiskCounters | None, ...]
     network: tuple[int, int]
 
 
 def totals(host: Host, device: str | None) -> Totals:
     """Return this machine's counters now; raise OSError where /proc cannot be read.
 
-    `device` is the disk to read the counters of; None for none.
+    `device` is the disk to read the counters of, or several with + between them; None for none.
     """
     disk = host.path(diskstats.FILE).read_bytes() if device else b""
     clock = time.monotonic()
@@ -56,7 +60,7 @@ def totals(host: Host, device: str | None) -> Totals:
         processors.ticks(first)["cpu"],
         len(_PROCESSOR.findall(others)),
         _memory(host.path("proc/meminfo").read_bytes()),
-        diskstats.counters(disk, device) if device else None,
+        tuple(diskstats.counters(disk, one) for one in device.split("+")) if device else (),
         network.totals(host),
     )
 
@@ -70,7 +74,7 @@ def rates(before: Totals, after: Totals) -> dict[str, float]:
     return {
         **_cpu(before, after),
         **_held(after.memory),
-        **_disk(before.device, after.device, seconds),
+        **_disk(before.disks, after.disks, seconds),
         **_net(before.network, after.network, seconds),
     }
 
@@ -108,11 +112,15 @@ def _held(memory: dict[str, int]) -> dict[str, float]:
 
 
 def _disk(
-    before: DiskCounters | None, after: DiskCounters | None, seconds: float
+    before: Sequence[DiskCounters | None], after: Sequence[DiskCounters | None], seconds: float
 ) -> dict[str, float]:
-    delta = diskstats.moved(before, after) if before and after else None
-    if delta is None:
+    """Return column -> rate of all disks together; {} if one of them is not counted."""
+    pairs = zip(before, after, strict=True)
+    deltas = [diskstats.moved(old, new) if old and new else None for old, new in pairs]
+    known = [delta for delta in deltas if delta is not None]
+    if not known or len(known) < len(deltas):
         return {}
+    delta = diskstats.added(known)
     return {
         "read_iops": delta.reads / seconds,
         "write_iops": delta.writes / seconds,
@@ -152,7 +160,7 @@ def located(engine: str, row: Row, listener: int) -> Location | None:
             folder = processes.working_folder(process)
             same = begun is not None and abs(begun - row.real("started")) < _SAME_START
             if same and (folder is None or folder == directory.resolve()):
-                return Location(directory, process)
+                return Location(directory, process, Path(str(row["directory"])))
     return None
 
 

@@ -23,6 +23,7 @@ from sqlalchemy.engine import URL
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible
+from replayer.machine.host import Host
 from replayer.report.document import Facts
 from replayer.report.documents import profile as report
 from replayer.results import profile
@@ -440,6 +441,40 @@ def test_profiles_of_two_databases_are_of_one_server(
         demands.gather({"shop": made, "other": other}, demands.DemandOptions(window=2.0))
 
 
+def test_the_disks_of_the_log_and_of_tablespaces_count(
+    shop: URL, owner: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The requests of all disks are added up, with a note; what is not seen has one, too."""
+    (directory,) = (row["data_directory"] for row in owner("SHOW data_directory"))
+    places = [f"{directory}/{name}" for name in ("far_disk", "hidden_disk")]
+    real = Host.block_device
+
+    def block_device(host: Host, path: Path) -> str | None:
+        named = {"pg_wal": "loop0", "far_disk": "loop1", "hidden_disk": None}
+        return named.get(path.name, real(host, path))
+
+    monkeypatch.setattr(Host, "block_device", block_device)
+    there = typed(shop, "monitor")
+    order = source.ProfileRequest(engines.of_url(there), there, 600.0, 1.0)
+    for place in places:
+        owner(f"COPY (SELECT 1) TO PROGRAM 'mkdir {place}'")
+        owner(f"CREATE TABLESPACE {Path(place).name} LOCATION '{place}'")
+    try:
+        with closing(source.Watch(order)) as watch:
+            made, notes = watch.source, watch.unsaved().notes
+    finally:
+        for place in places:
+            owner(f"DROP TABLESPACE {Path(place).name}")
+            owner(f"COPY (SELECT 1) TO PROGRAM 'rmdir {place}'")
+
+    data = real(Host(), directory)
+    assert made.device == f"{data}+loop0+loop1"
+    for what, device in (("the log", "loop0"), ("tablespace far_disk", "loop1")):
+        assert sum(f"{what} is on {device}, and the data on {data}" in note for note in notes) == 1
+    (hidden,) = (note for note in notes if "hidden_disk" in note)
+    assert "its reads and writes may not be in the profile" in hidden
+
+
 def test_what_cannot_be_profiled_is_one_sentence(shop: URL, replayer: Replayer) -> None:
     """No server, a time without a row, a file that is there: status 2 and one line."""
     here = typed(shop.set(username="monitor"))
@@ -608,6 +643,7 @@ def test_every_version_is_profiled(
     assert made.source.database_bytes > 1e6
     assert made.source.device is not None
     assert made.source.facts["server.id"]
+    assert not [note for note in made.notes if "the disk of" in note or "and the data on" in note]
     assert np.nanmax(made.column("server_cpu_cores")) > 0
     # In MariaDB and MySQL a session is a thread of the one process.
     assert made.source.facts["profiler.session_seen"] is (engine == "postgres")

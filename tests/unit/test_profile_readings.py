@@ -222,7 +222,7 @@ def test_times_that_a_software_raid_does_not_count_are_not_in_the_profile() -> N
     def rates(first: DiskCounters, last: DiskCounters) -> tuple[float, ...]:
         ticks, memory = dict.fromkeys(processors.STATES, 0), dict[str, int]()
         before, after = (
-            machine.Totals(clock, ticks, 2, memory, device, (0, 0))
+            machine.Totals(clock, ticks, 2, memory, (device,), (0, 0))
             for clock, device in ((0.0, first), (1.0, last))
         )
         row = machine.rates(before, after)
@@ -235,3 +235,32 @@ def test_times_that_a_software_raid_does_not_count_are_not_in_the_profile() -> N
 
     assert rates(raid, raid._replace(**later)) == unknown
     assert rates(disk, disk._replace(**later, read_ms=209, queue_ms=509)) == (100_000, 0.002, 0.5)
+
+
+def test_the_requests_of_several_disks_are_added_up() -> None:
+    """What is not known of one of them is not known of both."""
+
+    def rates(*disks: tuple[DiskCounters | None, DiskCounters | None]) -> dict[str, float]:
+        ticks, memory = dict.fromkeys(processors.STATES, 0), dict[str, int]()
+        before, after = (
+            machine.Totals(2.0 * i, ticks, 2, memory, tuple(disk[i] for disk in disks), (0, 0))
+            for i in (0, 1)
+        )
+        return machine.rates(before, after)
+
+    disk = DiskCounters(*(100, 0, 1000, 50), *(500, 0, 8000, 70), *(0, 90, 120))
+    later = disk._replace(reads=300, sectors_read=5000, read_ms=850, writes=700)
+    log = DiskCounters(*(1, 0, 8, 0), *(2**20, 0, 2**24, 2**20), *(0, 2**20, 2**20))
+    synced = log._replace(writes=2**20 + 6000, sectors_written=2**24 + 48000)
+    both = rates((disk, later), (log, synced))
+
+    assert (both["read_iops"], both["write_iops"]) == (100, 3100)
+    assert both["read_mbps"] == pytest.approx(2000 * 512 / 1e6)
+    assert both["write_mbps"] == pytest.approx(24000 * 512 / 1e6)
+    assert both["read_await_ms"] == 4
+    for lost in ((log, None), (None, synced), (log, disk)):
+        assert "read_iops" not in rates((disk, later), lost)
+    md = (log._replace(read_ms=0, write_ms=0, busy_ms=0, queue_ms=0), synced._replace(
+        read_ms=0, write_ms=0, busy_ms=0, queue_ms=0))  # fmt: skip
+    assert math.isnan(rates((disk, later), md)["read_await_ms"])
+    assert rates((disk, later), md)["write_iops"] == 3100

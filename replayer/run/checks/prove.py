@@ -48,7 +48,7 @@ _ASK = (
     "capture/about", "capture/place", "capture/totals", "capture/settings", "capture/overridden",
     "capture/activity", "watch/io", "watch/wal", "watch/status", "watch/waits", "watch/statements",
     "profile/about", "profile/calls", "profile/database", "profile/extension", "profile/io",
-    "profile/location", "profile/relations", "profile/rights", "profile/sessions",
+    "profile/location", "profile/places", "profile/relations", "profile/rights", "profile/sessions",
     "profile/sizes", "profile/statements", "profile/transactions", "profile/wal",
     "profile/working_set", "profile/writers", "replay/blocked", "replay/effects",
     "replay/guarded", "replay/waits",
