@@ -47,7 +47,8 @@ def value(run: StoredRun, key: str) -> str:
 def only(runs: Iterable[StoredRun], conditions: Sequence[str]) -> list[StoredRun]:
     """Return the runs that meet every condition.
 
-    A condition is KEY=VALUE.  In VALUE, `*` matches any text and `?` matches one character.
+    A condition is KEY=VALUE.  In VALUE, `*` matches any text and `?` matches one character.  A run
+    without a value meets only the condition that VALUE is empty.
     Raises Impossible if a condition has no `=`, NotFound for a key that runs do not have.
     """
     kept = list(runs)
@@ -57,7 +58,9 @@ def only(runs: Iterable[StoredRun], conditions: Sequence[str]) -> list[StoredRun
             raise Impossible(f"{condition!r} is not a condition: it must be such as label=stock")
         _known(key)
         matches = re.compile(translate(pattern), re.DOTALL).match
-        kept = [run for run in kept if matches(value(run, key))]
+        # `*` matches any value, and the text "" of a run without one is none.
+        valued = kept if pattern == "" else [run for run in kept if value(run, key)]
+        kept = [run for run in valued if matches(value(run, key))]
     return kept
 
 
