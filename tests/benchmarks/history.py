@@ -4,6 +4,7 @@ Each run resembles the one before it by an autocorrelation from 0 to 0.8, or the
 resemble each other.  A found change is the true one if it is at most two runs from its place.
 """
 
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,10 @@ CHANGES = ((0.03, 0.01), (0.1, 0.03))
 """The size of a change and the noise from run to run."""
 SIDES = ((20, 20), (50, 50), (100, 20))
 """The number of runs before a change and after it."""
+LASTED = ((10, 10, 10), (20, 20, 20), (20, 10, 20), (12, 12, 6))
+"""The number of runs before a level that lasted for a time, with it, and after it."""
+LASTED_CHANGE = (0.3, 0.01)
+"""The size of such a change and the noise from run to run."""
 BOOTS = (
     (12, 5, 0.003),
     (12, 5, 0.01),
@@ -30,6 +35,7 @@ BOOTS = (
 """Boots, runs of each, and the noise of a run; boots vary by 2 percent."""
 _NEAR = 2
 Floats = NDArray[np.float64]
+Sides = tuple[int, ...]
 
 
 def run(workdir: Path, seed: int = 1) -> list[Row]:
@@ -38,9 +44,8 @@ def run(workdir: Path, seed: int = 1) -> list[Row]:
     random = np.random.default_rng(seed)
     rows = [_falsely(alike, size, random) for alike in (0.0, 0.3, 0.5, 0.8) for size in SIZES]
     rows += [_of_boots(boots, runs, noise, random) for boots, runs, noise in BOOTS]
-    return rows + [
-        _truly(change, noise, sides, random) for change, noise in CHANGES for sides in SIDES
-    ]
+    rows += [_truly(*change, sides, random) for change in CHANGES for sides in SIDES]
+    return rows + [_truly(*LASTED_CHANGE, sides, random) for sides in LASTED]
 
 
 def _falsely(alike: float, size: int, random: np.random.Generator) -> Row:
@@ -66,10 +71,11 @@ def _of_boots(boots: int, runs: int, noise: float, random: np.random.Generator) 
     )
 
 
-def _truly(change: float, noise: float, sides: tuple[int, int], random: np.random.Generator) -> Row:
+def _truly(change: float, noise: float, sides: Sides, random: np.random.Generator) -> Row:
     samples = [float(is_found(change, noise, sides, random)) for _ in range(SERIES)]
+    runs = " and ".join(map(str, sides))
     return Row(
-        what=f"a change of {change:.0%}, noise {noise:.0%}, {sides[0]} and {sides[1]} runs: found",
+        what=f"a change of {change:.0%}, noise {noise:.0%}, {runs} runs: found",
         against=f"{SERIES} series",
         bar=">= 0.9",
         ratio=float(np.mean(samples)),
@@ -78,12 +84,17 @@ def _truly(change: float, noise: float, sides: tuple[int, int], random: np.rando
 
 
 def is_found(
-    change: float, noise: float, sides: tuple[int, int], random: np.random.Generator
+    change: float, noise: float, sides: Sides, random: np.random.Generator, family: int = 1
 ) -> bool:
-    """Return whether the change of one series is found at its place."""
+    """Return whether each change of one series is found at its place.
+
+    Of three sides, the level is changed in the second, and is back in the third.
+    """
     values = 1 + noise * plain(sum(sides), 0.0, random)
-    values[sides[0] :] *= 1 - change
-    return any(abs(at - sides[0]) <= _NEAR for at in change_points.find(values))
+    places = [*accumulate(sides)][:-1]
+    values[places[0] : (*places, None)[1]] *= 1 - change
+    found = change_points.find(values, family=family)
+    return all(any(abs(at - place) <= _NEAR for at in found) for place in places)
 
 
 def plain(size: int, alike: float, random: np.random.Generator) -> Floats:

@@ -116,6 +116,14 @@ def test_a_change_of_three_times_the_noise_is_found_with_twenty_runs_a_side(
     assert sum(history.is_found(change, noise, (20, 20), random) for _ in range(20)) >= 18
 
 
+@pytest.mark.parametrize("sides", [*history.LASTED, (10, 8, 12)])
+def test_a_level_that_lasted_for_a_time_is_found_however_long(sides: history.Sides) -> None:
+    """Of 20 levels of 30 times the noise, among three metrics, at least 18 begin and end."""
+    random = np.random.default_rng(8)
+
+    assert sum(history.is_found(*history.LASTED_CHANGE, sides, random, 3) for _ in range(20)) >= 18
+
+
 @pytest.mark.parametrize(
     "steps",
     [

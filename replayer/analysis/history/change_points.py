@@ -72,6 +72,14 @@ _HITS = 1
 _BATCH_VALUES = 100_000
 _WINDOW = 8
 """The shortest right side that ends before the part does; others are 2, 4, 8, ... times as long."""
+_FINE = 16
+"""The length of a level / the step to the next length whose likelihood is computed."""
+_MANY_ENDS = 4.0
+"""By how much twice the logarithm of the likelihood ratio must be larger if an end is chosen.
+
+Then as few series without a change are divided as if only 8, 16, 32 ... values were tried, which
+misses other lengths: between two of these, the ratio of a large change is small.
+"""
 _TO_SIGMA = 1.4826
 """Standard deviation / median absolute deviation, for normal values."""
 
@@ -205,13 +213,27 @@ def _ratio(scaled: Floats, place: int) -> float:
     `scaled` has the values, less their median and divided by their noise.  It is twice the
     logarithm of the likelihood ratio.  Both explanations allow that each run resembles the one
     before it.  The right side of the change ends where the part does, or earlier; the end with the
-    largest ratio counts.
+    largest ratio counts.  An earlier end must explain the values better, as many are tried.
     """
-    lengths = (_WINDOW << number for number in range(len(scaled).bit_length()))
-    ends = [len(scaled), *(place + own for own in lengths if place + own < len(scaled))]
+    ends = [len(scaled), *_ends(place, len(scaled))]
     at = np.arange(len(scaled))
     shapes = np.array([(at >= place) & (at < end) for end in ends], np.float64)
-    return float(Changes(scaled, shapes).ratios.max())
+    ratios = Changes(scaled, shapes).ratios
+    ratios[1:] -= _MANY_ENDS
+    return float(ratios.max())
+
+
+def _ends(place: int, size: int) -> Iterator[int]:
+    """Yield the ends of a level that begins at `place` and lasted only for a time, in order.
+
+    They are indices in a series of `size` values.  The first length is 8 values.  Up to 32 each
+    further one is one value longer, and then 1/16: further from the true end, the ratio is much
+    smaller.
+    """
+    length = _WINDOW
+    while place + length < size:
+        yield place + length
+        length += max(1, length // _FINE)
 
 
 def _noise(values: Floats) -> float:
