@@ -186,6 +186,11 @@ def _fail_if_worse(history: RunHistory, least: float) -> None:
             f"{', '.join(map(sanitize, unclear))}: too few runs or boots to show a change, so "
             f"--fail-if-worse does not judge this"
         )
+    if ended := [one.name for one in history.series if one.later]:
+        note(
+            f"{', '.join(map(sanitize, ended))}: not in the newest run, so --fail-if-worse judges "
+            f"only the runs before"
+        )
     worse = [
         (one, change)
         for one in history.series

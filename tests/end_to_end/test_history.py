@@ -19,6 +19,7 @@ from tests.command import Replayer
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
 Nightly = Callable[..., Path]
+STEPS = ("walk", "scan")
 
 
 @pytest.fixture
@@ -161,6 +162,34 @@ def test_values_in_another_unit_are_left_out_and_counted(
     (one,) = json.loads(done.out)["series"]
     assert len(one["points"]) == 5
     assert "3 runs have walk.throughput in another unit than bytes/s" in done.err
+
+
+def test_a_metric_that_is_no_longer_measured_has_no_level_now(
+    replayer: Replayer, nightly: Nightly
+) -> None:
+    """Its last level is dated, the runs since are counted, and a nightly job hears of it."""
+    (first, *_) = nightly([2e8]).iterdir()
+    workload = json.loads(first.read_text())["workload"]
+    both = {
+        "workload": {**workload, "steps": [{"step": name, "name": name} for name in STEPS]},
+        "leading": [
+            {"metric": f"{name}.throughput", "unit": "bytes/s", "better": "more", "value": 2e8}
+            for name in STEPS
+        ],
+    }
+    nightly([2e8] * 14, **both)
+    folder = nightly([2e8] * 15)
+
+    for form in ([], ["--metric", "scan.*"]):
+        done = replayer("history", "--results", folder, "--fail-if-worse", *form)
+        said = " ".join(done.out.split())
+        assert "scan.throughput: 14 runs, last" in said
+        assert "on 2026-01-15 02:00, no change; none of the 15 runs since has it" in said
+        assert "; not in the newest run: 1 of " in said
+        assert "scan.throughput: not in the newest run, so --fail-if-worse" in done.err
+    nightly([2e8], **both)
+    done = replayer("history", "--results", folder, "--fail-if-worse")
+    assert "newest run" not in done.out + done.err
 
 
 @pytest.mark.parametrize("tags", [("ab",), ("bisect",), ("experiment", "block", "combination")])

@@ -109,6 +109,8 @@ class MetricHistory(Noun):
     """The number of boots if each counts as one value, as they differ; else 0."""
     needed: int = 0
     """The fewest runs, or boots if these count as one value, that can show a change."""
+    later: int = 0
+    """The number of runs of the same work, engine and machine since the last point."""
 
     @property
     def is_unclear(self) -> bool:
@@ -167,7 +169,8 @@ def trace(
     metrics of each step, which are marked as leading, are used.  Changes by less than the share
     `threshold` are left out.  `warn` gets a sentence if runs were left out.
     """
-    known = [run for run in _meant(runs, metrics) if run.values]
+    meant = _meant(runs, metrics)
+    known = [run for run in meant if run.values]
     if known and len(known) < len(runs):
         warn(f"{len(runs) - len(known)} runs have no such measurement that can be read")
     series = list(_series(known, metrics, warn))
@@ -175,8 +178,23 @@ def trace(
     where = {run.id: run.path for run in known}
     # Metrics of one run change together, and a file is large.
     load = functools.cache(lambda run: _loaded(where[run]))
-    traced = tuple(_with_changes(one, load, fact, threshold, family) for one in series)
+    traced = tuple(
+        _with_changes(one, load, fact, threshold, family).model_copy(
+            update={"later": _count_later(one, meant)}
+        )
+        for one in series
+    )
     return RunHistory(fact=fact, runs=len(known), series=traced)
+
+
+def _count_later(one: MetricHistory, runs: Sequence[MeasuredRun]) -> int:
+    """Return the number of runs of the same work, engine and machine since the last point.
+
+    `runs` are all runs, with or without the metric, sorted by their start.
+    """
+    place = (one.workload, one.work, one.engine, one.machine)
+    same = [run.id for run in runs if (run.workload, run.work, run.engine, run.machine) == place]
+    return len(same) - 1 - same.index(one.points[-1].run)
 
 
 def _meant(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Sequence[MeasuredRun]:

@@ -58,20 +58,26 @@ def document(history: RunHistory) -> Document:
 
 
 def _headline(history: RunHistory) -> str:
-    """Return the finding in one sentence: the newest change of a level, or that there is none."""
+    """Return the finding in one sentence: the newest change of a level, or that there is none.
+
+    It has the number of metrics that are no longer measured, too.
+    """
     newest = history.newest
+    many = show_with_noun(len(history.series), "metric")
+    ended = sum(one.later > 0 for one in history.series)
+    lost = f"; not in the newest run: {ended} of {many}" if ended else ""
     if newest is None:
         few = sum(one.is_unclear for one in history.series)
-        many = show_with_noun(len(history.series), "metric")
         unclear = f"; unclear: {few} of {many}" if few else ""
-        return f"no level changed that {show_with_noun(history.runs, 'run')} can show{unclear}"
+        runs = show_with_noun(history.runs, "run")
+        return f"no level changed that {runs} can show{unclear}{lost}"
     one, change = newest
     cause = f"; with it changed {_fact(change.facts[0])}" if change.facts else ""
     more = f" and {len(change.facts) - 1} more" if len(change.facts) > 1 else ""
     good = {None: "", True: ", which is worse", False: ", which is better"}[change.worse]
     when = show_day(change.when)
     kind = "newest change" if change.is_proven else "a change that is not proven"
-    return f"{kind}: {one.name} {_size(change)} since {when}{good}{cause}{more}"
+    return f"{kind}: {one.name} {_size(change)} since {when}{good}{cause}{more}{lost}"
 
 
 def _remarks(history: RunHistory) -> Iterator[str]:
@@ -116,14 +122,27 @@ def _interval(change: HistoryChange) -> str:
 def _now(one: MetricHistory) -> str:
     """Return the number of runs, and the metric's level: the median since its last change.
 
-    If there are too few runs to find a change, the text has the number that is needed.
+    Of a metric that the newest runs lack, the text has the time of the last run that has it.  If
+    there are too few runs to find a change, the text has the number that is needed.
     """
     begin = one.changes[-1].at if one.changes else 0
     level = show(median(point.value for point in one.points[begin:]), one.unit)
     if one.is_short:
         few = f"; a change needs {one.needed}"
         return f"{show_with_noun(len(one.points), 'run')}, median {level}{few}"
-    return f"{show_with_noun(len(one.points), 'run')}, now {level}"
+    now = f"last {level} on {show_day(one.points[-1].when)}" if one.later else f"now {level}"
+    return f"{show_with_noun(len(one.points), 'run')}, {now}"
+
+
+def _end(one: MetricHistory) -> str:
+    """Return how many runs since the last one with the metric lack it; "" if none does."""
+    if not one.later:
+        return ""
+    return (
+        f"; none of the {one.later} runs since has it"
+        if one.later > 1
+        else ("; the run since does not have it")
+    )
 
 
 def _facts(change: HistoryChange, most: int = _MOST_LISTED) -> list[str]:
@@ -169,7 +188,7 @@ def _metric(one: MetricHistory) -> Section:
             parts.append(Bullets(texts, most=_MOST_FACTS))
         if caution := _caution(change):
             parts.append(Bullets([caution], Tone.UNCLEAR))
-    return Section(f"{one.name}: {_now(one)}{unchanged}", parts)
+    return Section(f"{one.name}: {_now(one)}{unchanged}{_end(one)}", parts)
 
 
 def _row(one: MetricHistory, change: HistoryChange) -> Sequence[object]:
