@@ -19,7 +19,6 @@ from tests.command import Replayer
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
 Nightly = Callable[..., Path]
-STEPS = ("walk", "scan")
 
 
 @pytest.fixture
@@ -60,6 +59,16 @@ def noisy(level: float, count: int, seed: int) -> list[float]:
     """Return values with one percent of noise."""
     drawn = random.Random(seed)
     return [level * drawn.gauss(1, 0.01) for _ in range(count)]
+
+
+def measuring(folder: Path, *steps: str) -> dict[str, Any]:
+    """Return what `nightly` changes so that a run has one metric of each of these steps."""
+    workload = json.loads(next(folder.iterdir()).read_text())["workload"]
+    metric = {"unit": "bytes/s", "better": "more", "value": 2e8}
+    return {
+        "workload": {**workload, "steps": [{"step": name, "name": name} for name in steps]},
+        "leading": [{**metric, "metric": f"{name}.throughput"} for name in steps],
+    }
 
 
 def test_a_change_is_dated_and_what_changed_with_it_is_named(
@@ -168,15 +177,7 @@ def test_a_metric_that_is_no_longer_measured_has_no_level_now(
     replayer: Replayer, nightly: Nightly
 ) -> None:
     """Its last level is dated, the runs since are counted, and a nightly job hears of it."""
-    (first, *_) = nightly([2e8]).iterdir()
-    workload = json.loads(first.read_text())["workload"]
-    both = {
-        "workload": {**workload, "steps": [{"step": name, "name": name} for name in STEPS]},
-        "leading": [
-            {"metric": f"{name}.throughput", "unit": "bytes/s", "better": "more", "value": 2e8}
-            for name in STEPS
-        ],
-    }
+    both = measuring(nightly([2e8]), "walk", "scan")
     nightly([2e8] * 14, **both)
     folder = nightly([2e8] * 15)
 
@@ -190,6 +191,20 @@ def test_a_metric_that_is_no_longer_measured_has_no_level_now(
     nightly([2e8], **both)
     done = replayer("history", "--results", folder, "--fail-if-worse")
     assert "newest run" not in done.out + done.err
+
+
+@pytest.mark.parametrize("runs", [3, 5, 6, 10, 12])
+def test_the_runs_that_a_change_needs_stay_as_many(
+    replayer: Replayer, nightly: Nightly, runs: int
+) -> None:
+    """Three metrics need 13 runs together, however few there are so far."""
+    steps = "walk", "scan", "join"
+    both = measuring(nightly([2e8]), *steps)
+    folder = nightly([2e8] * runs, **both)
+
+    series = json.loads(replayer("history", "--results", folder, "--json").out)["series"]
+    assert {one["name"].partition(".")[0] for one in series} == {*steps}
+    assert {one["needed"] for one in series} == {13}
 
 
 @pytest.mark.parametrize("tags", [("ab",), ("bisect",), ("experiment", "block", "combination")])

@@ -178,13 +178,18 @@ def trace(
     where = {run.id: run.path for run in known}
     # Metrics of one run change together, and a file is large.
     load = functools.cache(lambda run: _loaded(where[run]))
-    traced = tuple(
+    traced = (
         _with_changes(one, load, fact, threshold, family).model_copy(
             update={"later": _count_later(one, meant)}
         )
         for one in series
     )
-    return RunHistory(fact=fact, runs=len(known), series=traced)
+    # Those that are short now are searched, too, as soon as they have more runs.
+    needed = change_points.enough(len(series))
+    counted = tuple(
+        one.model_copy(update={"needed": needed}) if one.is_unclear else one for one in traced
+    )
+    return RunHistory(fact=fact, runs=len(known), series=counted)
 
 
 def _count_later(one: MetricHistory, runs: Sequence[MeasuredRun]) -> int:
