@@ -1,5 +1,6 @@
 """The program: it runs one command, prints its error if it fails, and returns the exit status."""
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -7,7 +8,12 @@ from collections.abc import Sequence
 from replayer import errors, signals
 from replayer.cli import argv_secrets, stdio
 from replayer.cli.command_parser import parser
-from replayer.errors import Interrupted
+from replayer.errors import Impossible, Interrupted
+
+_PRINTED = ("json", "text")
+"""Options of commands whose output is on stdout."""
+_FORMS = ("summary", "html", "csv", "markdown")
+"""Options of commands that name a file for their output; `-` is stdout."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -38,12 +44,23 @@ def _performed(arguments: Sequence[str]) -> int:
     try:
         # Without arguments it prints the help.
         args = parser().parse_args(arguments or ["help"])
+        _check_stdout(args)
         status: int = args.perform(args)
     except SystemExit:  # the parser has printed the help, or an error
         sys.stdout.flush()
         raise
     sys.stdout.flush()
     return status
+
+
+def _check_stdout(args: argparse.Namespace) -> None:
+    """Raise Impossible if two outputs would be joined on stdout, which no program could read."""
+    printed = [f"--{name}" for name in _PRINTED if getattr(args, name, None) is True]
+    printed += [f"--{name} -" for name in _FORMS if getattr(args, name, None) == "-"]
+    if len(printed) > 1:
+        raise Impossible(
+            f"{printed[0]} and {printed[1]} both write to stdout: give one of them a file"
+        )
 
 
 def _complain(sentence: str, status: int, arguments: Sequence[str]) -> None:

@@ -70,6 +70,39 @@ def test_a_mix_of_another_type_is_refused(replayer: Replayer, mix: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "compare none other", "history", "size none.profile", "ab smoke --a x=1 --b x=2",
+        "profile show none.profile", "shortlist none.profile",
+        "bisect smoke --kernels none", "experiment smoke",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("first", ["--json", "--html -"])
+def test_two_outputs_are_not_joined_on_stdout(replayer: Replayer, command: str, first: str) -> None:
+    """No program could read them; this is known before any file that a command names is looked up.
+
+    One of them may be stdout if the other is a file.
+    """
+    words = [*command.split(), "--csv", "-", *first.split()]
+    done = replayer(*words, status=2)
+
+    assert done.out == ""
+    assert done.err == (
+        f"replayer: error: {first} and --csv - both write to stdout: give one of them a file\n"
+    )
+    words[words.index("--csv") + 1] = "out.csv"
+    assert "stdout" not in replayer(*words, status=2).err
+
+
+@pytest.mark.parametrize("form", ["--csv", "--summary"])
+def test_a_text_and_a_form_are_not_joined_on_stdout(replayer: Replayer, form: str) -> None:
+    """The text of `report` is printed, too."""
+    done = replayer("report", "none", "--text", form, "-", status=2)
+
+    assert f"--text and {form} - both write to stdout" in done.err
+
+
+@pytest.mark.parametrize(
     "row",
     [
         {"doubling": 1, "rows_per_second": 10.0},
