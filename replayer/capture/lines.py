@@ -57,11 +57,14 @@ class Joiner:
         self._open: dict[str, _Draft] = {}
         self._ready: list[LogEntry] = []
 
-    def add(self, text: str, time_ns: int = 0, process: str = "") -> None:
+    def add(
+        self, text: str, time_ns: int = 0, process: str = "", *, is_later: bool = False
+    ) -> None:
         """Add the next line of the log.
 
         Pass its time in nanoseconds since 1970 (`time_ns`) and the number of its server process
-        (`process`) if they are not in the prefix of the line.
+        (`process`) if they are not in the prefix of the line.  Pass `is_later=True` if it is known
+        not to be the first line of its message.
         """
         match = self._match(text)
         if match is None:
@@ -75,6 +78,9 @@ class Joiner:
         key = process or session
         if severity in _PARTS:
             self._attach(key, severity, text[match.end() :])
+            return
+        if is_later:
+            self._go_on(text, process)
             return
         if not time_ns:
             try:

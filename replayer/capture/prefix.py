@@ -50,6 +50,8 @@ _ESCAPES = {
 _NAMES = "ud"
 _WORDS_BEFORE = re.compile(r"%-?\d*[abi] \Z")
 """An escape whose value may have several words: they are no part of the name that follows it."""
+_FIRST_BLANK = re.compile(r"(?:%[a-zA-Z])*(\t|\s|%-?\d)")
+"""The beginning of a prefix that may begin with a blank, as fields may be empty or padded."""
 _FINE = "mn"
 """The escapes of a time with its fraction of a second."""
 FIELDS = (
@@ -160,10 +162,23 @@ def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefi
             after_words = _WORDS_BEFORE.search(template, 0, match.start()) is not None
             parts.append(_fragment(escape, seen, padded=bool(width), after_words=after_words))
             is_fine = is_fine or escape in _FINE
-    pattern = re.compile("".join(parts) + ")?" * optional + rf"\s*?{_LEVEL}")
+    parts += (")?" * optional, rf"\s*?{_LEVEL}")
+    pattern = re.compile(_beginning(template) + "".join(parts))
     _check(template, seen, timed=timed, known=known)
     places = tuple(pattern.groupindex.get(field, 0) - 1 for field in FIELDS)
     return Prefix(template, pattern, places, coarse=not is_fine)
+
+
+def _beginning(template: str) -> str:
+    """Return a pattern of no text that fits at the beginning of a message, not of a later line.
+
+    A server begins each further line of a message with a tab.  Copies of a log may have blanks
+    instead of it, and syslog breaks long lines at a blank.
+    """
+    blank = _FIRST_BLANK.match(template)
+    if blank is None:
+        return r"(?!\s)"
+    return "" if blank[1] == "\t" else r"(?!\t)"
 
 
 def _check(template: str, seen: set[str], *, timed: bool, known: bool) -> None:
@@ -201,21 +216,26 @@ def _fragment(escape: str, seen: set[str], *, padded: bool, after_words: bool) -
 def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) -> Prefix | None:
     """Return the prefix that most lines have before their severity, such as LOG or ERROR.
 
-    Lines without a severity are ignored.  Of prefixes that fit as many lines, it is the one with
-    the fewest different applications.  Returns None if no prefix fits half of the lines.  Pass
-    `timed=False` if the times of the lines are in text around them, such as syslog's, and
-    `known=True` if their processes are.  Raises Impossible if the fitting prefix lacks the time, or
-    both process and session, unless that text has them.
+    Lines without a severity are ignored, as are those that continue a message.  Of prefixes that
+    fit as many lines, it is the one with the fewest different applications.  Returns None if no
+    prefix fits half of the lines.  Pass `timed=False` if the times of the lines are in text around
+    them, such as syslog's, and `known=True` if their processes are.  Raises Impossible if the
+    fitting prefix lacks the time, or both process and session, unless that text has them.
     """
     beginnings = [
         (line[: match.start()], line[match.end() : match.end() + 20])
         for line in lines
-        if (match := _FIRST.search(line[:500])) is not None
+        if not line.startswith("\t") and (match := _FIRST.search(line[:500])) is not None
     ]
     beginnings = beginnings[:_MOST_SAMPLES]
     # Lines of the server's own processes have empty fields, from which no escape can be recognised.
     telling = [begin for begin, message in beginnings if _STATEMENTS.match(message)]
     every = [begin for begin, _ in beginnings]
+    if not all(begin[:1].isspace() for begin in telling):
+        # The others continue a message: the blank stands for the tab, or syslog broke a line there.
+        telling, every = (
+            [begin for begin in begins if not begin[:1].isspace()] for begins in (telling, every)
+        )
     problem: Impossible | None = None
     best: tuple[int, int, Prefix] | None = None
     templates = Counter(map(_template, telling or every)).most_common(20)

@@ -801,21 +801,22 @@ def test_syslog_joins_the_parts_of_interleaved_entries(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("prefix", "begin"),
-    [
-        ("%m [%p] ", "2026-05-16 05:11:10.123 CEST [77] "),
-        ("%m [%p] %q%u@%d ", "2026-05-16 05:11:10.123 +03 [77] ann@shop "),
-        ("%t:%r:%u@%d:[%p]:", "2026-05-16 05:11:10 UTC:10.0.0.1(53):ann@shop:[77]:"),
-        ("%t-%c-", "2026-05-16 05:11:10 UTC-6a07fca4.3e9-"),
-        ("%n %p %u %d ", "1778908270.123 77 ann shop "),
-        ("%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
-         "2026-05-16 05:11:10 UTC [77]: [4-1] user=ann,db=shop,app=my app,client=::1 "),
-        ("%m|%p|%c|%u|%d|%r|%a|%i|%e|%x|",
-         "2026-05-16 05:11:10.123 UTC|77|6a07fca4.3e9|ann|shop|db.net(5)|psql|SELECT|00000|0|"),
-        ("%-10u%m %5p %%", "ann       2026-05-16 05:11:10.123 UTC    77 %"),
-    ],
-)  # fmt: skip
+PREFIXES = [
+    ("%m [%p] ", "2026-05-16 05:11:10.123 CEST [77] "),
+    ("%m [%p] %q%u@%d ", "2026-05-16 05:11:10.123 +03 [77] ann@shop "),
+    ("%t:%r:%u@%d:[%p]:", "2026-05-16 05:11:10 UTC:10.0.0.1(53):ann@shop:[77]:"),
+    ("%t-%c-", "2026-05-16 05:11:10 UTC-6a07fca4.3e9-"),
+    ("%n %p %u %d ", "1778908270.123 77 ann shop "),
+    ("%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+     "2026-05-16 05:11:10 UTC [77]: [4-1] user=ann,db=shop,app=my app,client=::1 "),
+    ("%m|%p|%c|%u|%d|%r|%a|%i|%e|%x|",
+     "2026-05-16 05:11:10.123 UTC|77|6a07fca4.3e9|ann|shop|db.net(5)|psql|SELECT|00000|0|"),
+    ("%-10u%m %5p %%", "ann       2026-05-16 05:11:10.123 UTC    77 %"),
+]  # fmt: skip
+"""Values of log_line_prefix, and what begins a client's line with each."""
+
+
+@pytest.mark.parametrize(("prefix", "begin"), PREFIXES)
 def test_a_prefix_that_is_given_is_understood(tmp_path: Path, prefix: str, begin: str) -> None:
     """Every escape, with widths; the statement is what follows."""
     text = f"{begin}LOG:  duration: 1.000 ms  statement: SELECT 1\n" * 3
@@ -855,18 +856,19 @@ def test_a_time_is_coarse_if_it_has_whole_seconds_only(template: str, *, coarse:
     assert prefix.compiled(template).coarse is coarse
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        "2026-05-16 05:11:10.123 CEST [77] ",
-        "2026-05-16 05:11:10.123 GMT [77] ann@shop ",
-        "2026-05-16 05:11:10 UTC:10.0.0.1(53):ann@shop:[77]:",
-        "2026-05-16 05:11:10 UTC-6a07fca4.3e9-",
-        "2026-05-16 05:11:10 UTC [77]: [4-1] user=ann,db=shop,app=psql,client=10.0.0.1 ",
-        "2026-05-16 05:11:10.123 UTC [77] user=ann db=shop app=psql host=10.0.0.1 xid=0 ",
-        "2026-05-16 05:11:10.123 UTC 77 6a07fca4.3e9 [queryid=12] ann@shop ",
-    ],
-)
+KNOWN_BEGINNINGS = [
+    "2026-05-16 05:11:10.123 CEST [77] ",
+    "2026-05-16 05:11:10.123 GMT [77] ann@shop ",
+    "2026-05-16 05:11:10 UTC:10.0.0.1(53):ann@shop:[77]:",
+    "2026-05-16 05:11:10 UTC-6a07fca4.3e9-",
+    "2026-05-16 05:11:10 UTC [77]: [4-1] user=ann,db=shop,app=psql,client=10.0.0.1 ",
+    "2026-05-16 05:11:10.123 UTC [77] user=ann db=shop app=psql host=10.0.0.1 xid=0 ",
+    "2026-05-16 05:11:10.123 UTC 77 6a07fca4.3e9 [queryid=12] ann@shop ",
+]
+"""What begins a client's line with a prefix that is found from the lines."""
+
+
+@pytest.mark.parametrize("begin", KNOWN_BEGINNINGS)
 def test_a_prefix_is_found_by_itself(tmp_path: Path, begin: str) -> None:
     """What servers of the cloud and of distributions write needs no --prefix."""
     text = "".join(f"{begin}LOG:  duration: 1.000 ms  statement: SELECT {at}\n" for at in range(3))
@@ -981,6 +983,111 @@ def test_words_before_a_user_are_no_part_of_its_name(tmp_path: Path, given: str 
     sessions = _described(tmp_path)
     assert [(one.user, one.database) for one in sessions] == [("ann", "shop")] * 3
     assert [one.application for one in sessions] == (names if given else [""] * 3)
+
+
+def _like_entries(*begins: str) -> list[str]:
+    """Return lines of a value that look like entries of every kind after each of `begins`."""
+    levels = (*prefix.SEVERITIES, "DEBUG1", *prefix.PARTS)
+    return [
+        f"{begin}{level}:  {words}"
+        for begin in begins
+        for level in levels
+        for words in ("duration: 1.000 ms  statement: DELETE FROM t", "parameters: $1 = '9'", "x")
+    ]
+
+
+def _with_value(value: str) -> list[str]:
+    """Return three messages, of which the second is a statement with this value."""
+    texts = "SELECT 1", f"INSERT INTO t VALUES ('stack\n{value}\nend')", "SELECT 3"
+    return [f"duration: 1.000 ms  statement: {text}" for text in texts]
+
+
+@pytest.mark.parametrize("tab", ["\t", " " * 8], ids=["tab", "blanks"])
+@pytest.mark.parametrize(
+    ("given", "begin"), [*PREFIXES, *((None, begin) for begin in KNOWN_BEGINNINGS)]
+)
+def test_a_line_of_a_value_is_no_entry(
+    tmp_path: Path, given: str | None, begin: str, tab: str
+) -> None:
+    """Though it looks like one; a server begins it with a tab, and a copy may have blanks there."""
+    # Behind blanks, which are also what pads a user, a whole line cannot be told from an entry.
+    is_padded = tab != "\t" and given is not None and given.startswith("%-")
+    value = "\n".join(_like_entries("", " ", "u@shop ", *(() if is_padded else (begin,))))
+    messages = _with_value(value)
+    text = "".join(f"{begin}LOG:  {one}".replace("\n", f"\n{tab}") + "\n" for one in messages)
+
+    _, actions, notes = converted(tmp_path, text, prefix=given)
+
+    inside = value.replace("\n", "\n" if tab == "\t" else f"\n{tab}")
+    blanks = "" if tab == "\t" else tab
+    assert [one.text for one in statements(actions)] == [
+        "SELECT 1", f"INSERT INTO t VALUES ('stack\n{blanks}{inside}\n{blanks}end')", "SELECT 3",
+    ]  # fmt: skip
+    assert notes == ()
+
+
+SYSLOG_FORMS: dict[str, Callable[[int, list[str]], list[str]]] = {
+    "numbered": lambda number, lines: [f"[{number}-{at}] {x}" for at, x in enumerate(lines, 1)],
+    "without numbers": lambda _, lines: lines,
+    "whole": lambda _, lines: ["#012".join(lines)],
+}
+"""What syslog has of the lines of a message, by the server's settings for it."""
+
+
+@pytest.mark.parametrize("tab", ["\t", "#011"])
+@pytest.mark.parametrize("form", SYSLOG_FORMS)
+@pytest.mark.parametrize(
+    ("template", "begin"),
+    [
+        ("", ""),
+        ("%u@%d ", "ann@shop "),
+        ("%q%u@%d ", "ann@shop "),
+        ("user=%u,db=%d ", "user=ann,db=shop "),
+        ("[%p] %q%u@%d ", "[77] ann@shop "),
+        (" sql_error_code = %e ", " sql_error_code = 00000 "),
+    ],
+)
+@pytest.mark.parametrize("is_given", [True, False], ids=["given", "found"])
+def test_a_line_of_a_value_in_syslog_is_no_entry(
+    tmp_path: Path, template: str, begin: str, form: str, tab: str, *, is_given: bool
+) -> None:
+    """With every prefix, in every form, and also where the server's own lines have no prefix."""
+    value = "\n".join(_like_entries("", "ann@shop ", begin))
+    own = "[55] " if template.startswith("[%p]") else begin if "%q" not in template else ""
+    messages = [("55", f"{own}LOG:  checkpoint starting: time")]
+    messages += [("77", f"{begin}LOG:  {one}") for one in _with_value(value)]
+    text = "".join(
+        f"2026-05-16T05:11:{at:02}.000000+00:00 db postgres[{process}]: {line}\n"
+        for at, (process, message) in enumerate(messages)
+        for line in SYSLOG_FORMS[form](at + 1, message.replace("\n", f"\n{tab}").split("\n"))
+    )
+
+    _, actions, notes = converted(tmp_path, text, prefix=template if is_given else None)
+
+    assert [one.text for one in statements(actions)] == [
+        "SELECT 1", f"INSERT INTO t VALUES ('stack\n{value}\nend')", "SELECT 3",
+    ]  # fmt: skip
+    assert notes == ()
+
+
+@pytest.mark.parametrize("form", ["numbered", "without numbers"])
+@pytest.mark.parametrize("begin", ["", "ann@shop "])
+def test_a_long_line_that_syslog_breaks_before_a_severity_is_one(
+    tmp_path: Path, form: str, begin: str
+) -> None:
+    """The server breaks it at a blank, with which the rest begins."""
+    parts = [f"{begin}LOG:  duration: 1.000 ms  statement: SELECT 'a", " LOG:  duration: b'"]
+    messages = [[f"{begin}LOG:  duration: 1.000 ms  statement: SELECT 1"], parts] * 2
+    text = "".join(
+        f"2026-05-16T05:11:{at:02}.000000+00:00 db postgres[77]: {line}\n"
+        for at, message in enumerate(messages)
+        for line in SYSLOG_FORMS[form](at + 1, message)
+    )
+
+    _, actions, _ = converted(tmp_path, text)
+
+    expected = ["SELECT 1", "SELECT 'a LOG:  duration: b'"]
+    assert [one.text for one in statements(actions)] == expected * 2
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ _LINE = re.compile(
     rf"(?:<\d{{1,3}}>\d? ?)?(?:(?P<old>(?:{'|'.join(MONTHS)}) [ \d]\d \d\d:\d\d:\d\d)"
     rf"|(?P<new>\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?: ?{ZONE})?)) "
     r"(?:(?P<host>\S+) )??(?P<program>[\w./-]+)\[(?:postgres\.)?(?P<process>\d+)\]:?"
-    r"(?: \d+ \S+)?(?: -)* ?(?:\[[A-Z_]+\] )?(?:\[(?P<number>\d+)-(?P<part>\d+)\] ?)?"
+    r"(?: \d+ \S+)?(?: -)* ?(?:\[[A-Z_]+\] )?(?:\[\d+-(?P<part>\d+)\] ?)?"
 )
 _OCTAL = re.compile(r"#([01]\d\d)")
 _SAMPLES = 500
@@ -67,7 +67,7 @@ def _texts(head: str) -> list[str]:
     matches = [(match, line) for line in lines if (match := _LINE.match(line)) is not None]
     if len(matches) < min(_FEW, len([line for line in lines if line]) / 2):
         return []
-    return [line[match.end() :] for match, line in matches]
+    return [_decoded(line[match.end() :]).split("\n")[0] for match, line in matches]
 
 
 class _Lines:
@@ -106,7 +106,7 @@ class _Lines:
         if match is None:
             self._order.reading.foreign += bool(line)
             return
-        old, new, _, _, process, _, _ = match.groups()
+        old, new, _, _, process, part = match.groups()
         try:
             time_ns = self._yearless.ns(old) if old else self._clock.ns(new)
         except ValueError:
@@ -114,13 +114,15 @@ class _Lines:
             return
         if old or "." not in new[19:]:
             self._order.reading.coarse = True
-        text = line[match.end() :]
-        if "#" in text:
-            text = _OCTAL.sub(_character, text)
-        first, *others = text.split("\n")
-        self._joiner.add(first, time_ns, process)
+        first, *others = _decoded(line[match.end() :]).split("\n")
+        self._joiner.add(first, time_ns, process, is_later=part is not None and part != "1")
         for other in others:
-            self._joiner.add(other, time_ns, process)
+            self._joiner.add(other, time_ns, process, is_later=True)
+
+
+def _decoded(text: str) -> str:
+    """Return a line with its control characters, of which syslog may have written numbers."""
+    return _OCTAL.sub(_character, text) if "#" in text else text
 
 
 def _character(match: re.Match[str]) -> str:
