@@ -20,7 +20,7 @@ from replayer.capture.stamps import StampReader
 from replayer.capture.virtual_transactions import SessionTransactions
 
 FAST_PATH = "fast-path calls, which libpq makes for large objects"
-CUT_TEXT = "statements cut by a limit of length"
+CUT_TEXT = "statements that could not be read whole"
 FETCHES = "further fetches from a portal: replayed, its execute returns all rows at once"
 REPLICATION = "replication connections"
 OWN = "sessions in which replayer itself looked on"

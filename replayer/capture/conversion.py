@@ -17,7 +17,7 @@ from replayer.capture.entry import ReadCounts
 from replayer.capture.inputs import Input, listed
 from replayer.capture.logs import LogLayout, ReadRequest
 from replayer.errors import Impossible
-from replayer.units import show_duration
+from replayer.units import show_duration, show_with_noun
 
 LOGS = "capture.logs"
 _COARSE_NS = 10**9
@@ -277,7 +277,9 @@ def _notes(plan: ConversionPlan, reading: ReadCounts) -> Iterator[str]:
             f"a database of another encoding may refuse"
         )
     if reading.foreign:
-        yield f"{reading.foreign:,} lines are of nothing that a server writes, and were passed over"
+        is_, was = ("is", "was") if reading.foreign == 1 else ("are", "were")
+        lines = show_with_noun(reading.foreign, "line")
+        yield f"{lines} {is_} of nothing that a server writes, and {was} passed over"
 
 
 def _copies(summary: CaptureSummary) -> Iterator[str]:

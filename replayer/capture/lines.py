@@ -56,6 +56,8 @@ class Joiner:
         self._drafts: deque[_Draft] = deque()
         self._open: dict[str, _Draft] = {}
         self._ready: list[LogEntry] = []
+        self._is_torn = False
+        """True if a line was passed over since an entry, or a part of one, last began."""
 
     def add(
         self, text: str, time_ns: int = 0, process: str = "", *, is_later: bool = False
@@ -89,11 +91,12 @@ class Joiner:
                     self._clock.ns(stamp) if stamp else self._clock.epoch(groups[places[_EPOCH]])
                 )
             except ValueError:
-                self._reading.foreign += 1
+                self._pass_over()
                 return
         draft = _Draft(time_ns, key, session, groups, text[match.end() :])
         self._drafts.append(draft)
         self._open[key] = draft
+        self._is_torn = False
         if len(self._drafts) > self._window:
             self._finish(self._drafts.popleft())
 
@@ -129,10 +132,11 @@ class Joiner:
     def _attach(self, key: str, part: str, text: str) -> None:
         draft = self._open.get(key)
         if draft is None:
-            self._reading.foreign += 1
+            self._pass_over()
             return
         draft.parts[part] = [text]
         draft.last = part
+        self._is_torn = False
 
     def _go_on(self, text: str, process: str) -> None:
         """Add a line without a prefix to the entry that it continues; count it if there is none."""
@@ -140,13 +144,20 @@ class Joiner:
         if not text:
             return
         if draft is None or (not process and text[0] not in "\t "):
-            self._reading.foreign += 1
+            self._pass_over()
             return
         # syslog breaks a long text anywhere; in other logs a continued line may have lost its tab.
         more = f"\n{text[1:]}" if text[0] == "\t" else text if process else f"\n{text}"
+        if self._is_torn and not process:
+            # The line that was passed over, or this one, may be of another message.
+            more = CUT + more
         if draft.size <= LONGEST_LINE:
             draft.size += len(more)
             draft.parts[draft.last].append(more if draft.size <= LONGEST_LINE else CUT)
+
+    def _pass_over(self) -> None:
+        self._reading.foreign += 1
+        self._is_torn = True
 
     def _finish(self, draft: _Draft) -> None:
         if self._open.get(draft.key) is draft:

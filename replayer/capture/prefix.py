@@ -276,13 +276,15 @@ def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bo
     """Return the prefix `one`, changed so that it also fits lines of the server's own processes.
 
     The prefix of such a line ends where a log_line_prefix has %q.  If some of the `beginnings` of
-    lines fit only the first part of the prefix, %q is inserted after this part.
+    lines fit only the first part of the prefix, %q is inserted after this part.  If `timed`, that
+    part is not empty, as it has the time.
     """
     others = {
         template
         for begin in beginnings
         if not one.pattern.match(f"{begin}LOG:  ")
         and one.template.startswith(template := _template(begin).rstrip())
+        and (template or not timed)
     }
     for template in sorted(others, key=len):
         stop = len(template)

@@ -1090,6 +1090,53 @@ def test_a_long_line_that_syslog_breaks_before_a_severity_is_one(
     assert [one.text for one in statements(actions)] == expected * 2
 
 
+FOREIGN = [
+    "ERROR:  [082]: of another program",
+    "rsync: connection lost",
+    "2026-13-45 05:11:11.000 UTC [77] LOG:  x",
+]
+
+
+@pytest.mark.parametrize("line", FOREIGN)
+@pytest.mark.parametrize("given", [None, "%m [%p] ", "%q%m [%p] "])
+def test_a_statement_with_a_line_of_another_program_in_it_is_not_replayed(
+    tmp_path: Path, line: str, given: str | None
+) -> None:
+    """It may lack a line, or have one too many; next to whole entries, that line costs nothing."""
+    entries = [
+        f"2026-05-16 05:11:1{at}.123 UTC [77] LOG:  duration: 1.000 ms  statement: DELETE FROM t"
+        for at in range(3)
+    ]
+    last = "\tWHERE a"
+    whole = "\n".join([entries[0], line, entries[1], last, line, entries[2], ""])
+    torn = "\n".join([entries[0], entries[1], line, last, entries[2], ""])
+    note = "is of nothing that a server writes, and was passed over"
+
+    summary, actions, notes = converted(tmp_path, whole, prefix=given)
+
+    expected = ["DELETE FROM t", "DELETE FROM t\nWHERE a", "DELETE FROM t"]
+    assert [one.text for one in statements(actions)] == expected
+    assert not summary.skipped
+    assert notes == (f"2 lines {note}".replace("is", "are", 1).replace("was", "were"),)
+
+    summary, actions, notes = converted(tmp_path, torn, prefix=given)
+
+    assert [one.text for one in statements(actions)] == ["DELETE FROM t"] * 2
+    assert summary.skipped == {"statements that could not be read whole": 1}
+    assert notes == (f"1 line {note}",)
+
+
+def test_a_line_of_another_program_is_no_sample_of_a_prefix() -> None:
+    """The server's own lines have a part of the prefix, and the time is in it."""
+    begin = "2026-05-16 05:11:10.123 UTC [77] "
+    lines = [f"{begin}ann@shop LOG:  duration: 1.000 ms  statement: SELECT 1"] * 3
+
+    found = prefix.guessed([*lines, f"{begin}LOG:  checkpoint starting: time", *FOREIGN])
+
+    assert found is not None
+    assert found.template == "%m [%p]%q %u@%d "
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path: Path, layout: str) -> None:
@@ -1103,7 +1150,7 @@ def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path: Path, layout: s
         summary, actions, _ = converted(tmp_path, LAYOUTS[layout](text))
 
         assert [one.text for one in statements(actions)] == ["SELECT 10", "SELECT 12"]
-        assert list(summary.skipped.items()) == [("statements cut by a limit of length", 1)]
+        assert list(summary.skipped.items()) == [("statements that could not be read whole", 1)]
         assert not summary.damage
 
 
