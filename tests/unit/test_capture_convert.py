@@ -1029,7 +1029,11 @@ def test_a_line_of_a_value_is_no_entry(
 SYSLOG_FORMS: dict[str, Callable[[int, list[str]], list[str]]] = {
     "numbered": lambda number, lines: [f"[{number}-{at}] {x}" for at, x in enumerate(lines, 1)],
     "without numbers": lambda _, lines: lines,
+    "numbers of parts": lambda _, lines: [f"[{at}] {x}" for at, x in enumerate(lines, 1)],
     "whole": lambda _, lines: ["#012".join(lines)],
+    "whole, numbered": lambda number, lines: [f"[{number}] {'#012'.join(lines)}"],
+    # The third message has the number of its process.
+    "whole, with large numbers": lambda number, lines: [f"[{number + 74}] {'#012'.join(lines)}"],
 }
 """What syslog has of the lines of a message, by the server's settings for it."""
 
@@ -1062,15 +1066,16 @@ def test_a_line_of_a_value_in_syslog_is_no_entry(
         for line in SYSLOG_FORMS[form](at + 1, message.replace("\n", f"\n{tab}").split("\n"))
     )
 
-    _, actions, notes = converted(tmp_path, text, prefix=template if is_given else None)
+    summary, actions, notes = converted(tmp_path, text, prefix=template if is_given else None)
 
+    assert summary.sessions == 1
     assert [one.text for one in statements(actions)] == [
         "SELECT 1", f"INSERT INTO t VALUES ('stack\n{value}\nend')", "SELECT 3",
     ]  # fmt: skip
     assert notes == ()
 
 
-@pytest.mark.parametrize("form", ["numbered", "without numbers"])
+@pytest.mark.parametrize("form", ["numbered", "without numbers", "numbers of parts"])
 @pytest.mark.parametrize("begin", ["", "ann@shop "])
 def test_a_long_line_that_syslog_breaks_before_a_severity_is_one(
     tmp_path: Path, form: str, begin: str

@@ -16,12 +16,17 @@ from replayer.errors import Impossible
 
 ENGINE = "postgres"
 RANK = 1
-_LINE = re.compile(
+_HEADER = (
     rf"(?:<\d{{1,3}}>\d? ?)?(?:(?P<old>(?:{'|'.join(MONTHS)}) [ \d]\d \d\d:\d\d:\d\d)"
     rf"|(?P<new>\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?: ?{ZONE})?)) "
     r"(?:(?P<host>\S+) )??(?P<program>[\w./-]+)\[(?:postgres\.)?(?P<process>\d+)\]:?"
-    r"(?: \d+ \S+)?(?: -)* ?(?:\[[A-Z_]+\] )?(?:\[\d+-(?P<part>\d+)\] ?)?"
+    r"(?: \d+ \S+)?(?: -)* ?(?:\[[A-Z_]+\] )?"
 )
+_LINE = re.compile(rf"{_HEADER}(?:\[\d+-(?P<part>\d+)\] ?)?")
+"""The text before PostgreSQL's; its end is [5-1], the numbers of the message and of a part."""
+_NUMBERED = re.compile(rf"{_HEADER}\[(?P<number>[1-9]\d*)\]")
+_LINE_WITH_NUMBER = re.compile(rf"{_HEADER}(?:\[(?:\d+-(?P<part>\d+)|[1-9]\d*)\] ?)?")
+"""Its end may be [1] without syslog_sequence_numbers, or [5] without syslog_split_messages."""
 _OCTAL = re.compile(r"#([01]\d\d)")
 _SAMPLES = 500
 _WINDOW = 256
@@ -63,11 +68,24 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 def _texts(head: str) -> list[str]:
     """Return the lines of `head` without syslog's time, host and program; [] if few have them."""
-    lines = head.split("\n")[:_SAMPLES]
-    matches = [(match, line) for line in lines if (match := _LINE.match(line)) is not None]
+    lines, pattern = head.split("\n")[:_SAMPLES], _line_pattern(head)
+    matches = [(match, line) for line in lines if (match := pattern.match(line)) is not None]
     if len(matches) < min(_FEW, len([line for line in lines if line]) / 2):
         return []
     return [_decoded(line[match.end() :]).split("\n")[0] for match, line in matches]
+
+
+def _line_pattern(head: str) -> re.Pattern[str]:
+    """Return the pattern of the text before PostgreSQL's in the lines of a log.
+
+    `head` is the log's beginning.  If most of its lines have one number in brackets, the number is
+    not PostgreSQL's text, unless it is always that of the process: then it is of a log_line_prefix.
+    """
+    lines = head.split("\n")[:_SAMPLES]
+    numbered = [match for line in lines if (match := _NUMBERED.match(line)) is not None]
+    is_other = any(match["number"] != match["process"] for match in numbered)
+    is_most = 2 * len(numbered) > sum(_LINE.match(line) is not None for line in lines)
+    return _LINE_WITH_NUMBER if is_other and is_most else _LINE
 
 
 class _Lines:
@@ -86,6 +104,7 @@ class _Lines:
                 f"{source.name} has lines of no log_line_prefix that is known: --prefix gives it"
             )
         self._source, self._clock, self._order = source, clock, order
+        self._match = _line_pattern(head).match
         self._joiner = Joiner(begin, clock, order.reading, _WINDOW)
         written = source.written()
         self._yearless = Yearless(written or datetime.now(UTC))
@@ -102,7 +121,7 @@ class _Lines:
         yield self._joiner.finish(cut=self._source.unfinished)
 
     def _line(self, line: str) -> None:
-        match = _LINE.match(line)
+        match = self._match(line)
         if match is None:
             self._order.reading.foreign += bool(line)
             return
