@@ -373,6 +373,37 @@ def test_few_failures_and_those_of_the_source_are_no_warning(
 
 
 @pytest.mark.parametrize(
+    ("text", "codes", "remedies"),
+    [
+        ("SELECT ?", ["23505", "42P01"], ["begin from the source's data"]),
+        ("SELECT ?", ["40001", "40P01"], ["replay.order=serial"]),
+        ("SELECT LO_PUT(?, ?, ?)", ["42704"], ["the key fingerprints"]),
+        ("comment on large object ? is ?", ["42704"], ["the key fingerprints"]),
+        ("SELECT LO_PUT(?, ?, ?)", ["42883"], ["begin from the source's data"]),
+        ("SELECT silo_id FROM t", ["42704"], ["begin from the source's data"]),
+        (
+            "SELECT lo_get(?)",
+            ["40001", "42704", "42P01"],
+            ["begin from the source's data", "replay.order=serial", "the key fingerprints"],
+        ),
+    ],
+)
+def test_failures_that_no_data_prevents_have_another_remedy(
+    run: Callable[..., Run], text: str, codes: list[str], remedies: list[str]
+) -> None:
+    """Each kind of SQLSTATE has its own, and only the kinds that are there are named."""
+    failed = {"executions": 98, "text": text, "failed_here": dict.fromkeys(codes, 2)}
+    replayed = REPLAYED.model_copy(update=failed)
+
+    advice = warnings.failed_here(run(step("replay", replayed=(replayed,))))
+
+    assert advice is not None
+    every = ["begin from the source's data", "replay.order=serial", "the key fingerprints"]
+    assert [one for one in every if one in advice.todo] == remedies
+    assert len(advice.todo.split("; ")) == len(remedies)
+
+
+@pytest.mark.parametrize(
     ("method", "todo"),
     [("server stopped, sync, drop_caches", "stop whatever"), ("POSIX_FADV_DONTNEED", "as root")],
 )

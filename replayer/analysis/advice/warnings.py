@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from replayer import assets
-from replayer.analysis.advice import machine_warnings
+from replayer.analysis.advice import failure_remedies, machine_warnings
 from replayer.analysis.advice.as_asked import executions, failures, unproven
 from replayer.analysis.advice.machine_warnings import Facts, number_of
 from replayer.analysis.advice.step_series import average, count_late, idle_percent, longest_gap
@@ -221,7 +221,7 @@ def failed_here(run: Run) -> Advice | None:
         steps=_names(failed),
         found=f"{_steps(failed)}: {here:,} statements failed ({codes}) that had not in the source, "
         f"and {after:,} after them in their transactions",
-        todo="begin from the source's data: --set replay.restore=DUMP, or a copy at --engine URL",
+        todo=failure_remedies.remedies(one for step in failed for one in step.replayed),
     )
 
 
