@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from replayer import __version__, assets, registry
+from replayer.cli import run_options
 from replayer.errors import Impossible, nearest
 
 ABOUT = """\
@@ -74,6 +75,23 @@ class CommandParser(argparse.ArgumentParser):
         where = f"{self.prog} --help" if " " in command else f"replayer help {command}".rstrip()
         self.exit(2, f"{self.prog}: error: {message}\n`{where}` shows what it takes\n")
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Return the converted values of an argument; raise Impossible if one of them is empty.
+
+        A shell makes an empty value of a variable that is not set.  It must not be taken for an
+        option that is not given, or for the current folder.  Choices are checked later, and the
+        types in `run_options.MAY_BE_EMPTY` give an empty value a meaning.
+        """
+        types = run_options.MAY_BE_EMPTY
+        if "" in arg_strings and action.choices is None and action.type not in types:
+            reason = "it is empty"
+            if action.option_strings:
+                given = action.metavar or action.dest.upper()
+                reason += f"; give {given if isinstance(given, str) else ' '.join(given)}"
+                reason += "" if action.required else ", or leave it out"
+            raise Impossible(f"{_name(action)} '': {reason}")
+        return super()._get_values(action, arg_strings)
+
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return an argument's value, converted to its type.
 
@@ -87,8 +105,7 @@ class CommandParser(argparse.ArgumentParser):
                 error.message = f"{arg_string!r} must be {_NUMBERS[action.type]}"
             raise
         except Impossible as error:
-            name = (*action.option_strings, action.metavar)[0]
-            raise Impossible(f"{name} {arg_string}: {error}") from error
+            raise Impossible(f"{_name(action)} {arg_string}: {error}") from error
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError if `value` is not one of the argument's choices.
@@ -129,6 +146,10 @@ class CommandParser(argparse.ArgumentParser):
             for match in difflib.get_close_matches(one.partition("=")[0], options, n=1)
         ]
         return f" - did you mean {' '.join(close)}?" if close else ""
+
+
+def _name(action: argparse.Action) -> str:
+    return str((*action.option_strings, action.metavar)[0])
 
 
 def every(parent: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:

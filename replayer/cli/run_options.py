@@ -122,6 +122,15 @@ def list_run_arguments(args: argparse.Namespace) -> tuple[str, ...]:
     return tuple(part for pair in _pairs(args) for part in pair)
 
 
+def any_text(text: str) -> str:
+    """Return a text unchanged: the type of an argument whose value may also be empty."""
+    return text
+
+
+MAY_BE_EMPTY = (any_text, label, split_names)
+"""The types of arguments for which an empty value has a meaning, such as no label."""
+
+
 def _pairs(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     yield from (("--set", text) for text in args.overrides)
     yield from (("--pg-set", text) for text in args.settings)

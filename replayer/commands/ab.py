@@ -65,12 +65,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
     add(
         "--a",
+        type=run_options.any_text,
         default="",
         metavar="VARIANT",
         help=("the base (default: machine and workload as they are)"),
     )
     add(
         "--b",
+        type=run_options.any_text,
         default="",
         metavar="VARIANT",
         help=("the variant that is compared with the base (default: as for --a)"),

@@ -6,7 +6,6 @@ changed, so a machine that fails comes back with it. At the end everything is as
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,8 @@ from replayer.report.messages import show
 from replayer.run.plan import run_words
 
 if TYPE_CHECKING:
+    import argparse
+
     from replayer.analysis.differences.boot_plan import BootSchedule
 
 EPILOG = """\
@@ -38,9 +39,7 @@ _NOT_YET = "nothing was started: give --yes to begin"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parts = parser.add_subparsers(
-        metavar="start|status|stop", required=True, parser_class=argparse.ArgumentParser
-    )
+    parts = parser.add_subparsers(metavar="start|status|stop", required=True)
     start = parts.add_parser("start", help="begin a plan", allow_abbrev=False)
     add = start.add_argument
     add("plan", type=Path, metavar="PLAN", help="a file made by `replayer plan`")

@@ -66,6 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "arguments",
+        type=run_options.any_text,
         nargs="*",
         metavar="WORKLOAD …",
         help="the arguments of `replayer run` at each boot, after -- (default: kernel-compare)",

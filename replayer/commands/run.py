@@ -91,6 +91,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--note",
+        type=run_options.any_text,
         action="append",
         default=[],
         metavar="TEXT",

@@ -64,7 +64,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     noted = actions.add_parser("note", help="add a remark to a run")
     _which(noted)
     noted.add_argument(
-        "notes", nargs="*", metavar="TEXT", help=("the remark; it is added to the earlier ones")
+        "notes",
+        type=run_options.any_text,
+        nargs="*",
+        metavar="TEXT",
+        help="the remark; it is added to the earlier ones",
     )
     _configure_note(noted)
     deleted = actions.add_parser("delete", help="remove result files")

@@ -1,9 +1,12 @@
 """The parser with every command: what it says of words that it does not know."""
 
+import argparse
+
 import pytest
 
-from replayer.cli.command_parser import parser
+from replayer.cli.command_parser import every, parser
 from replayer.errors import Impossible
+from replayer.run.plan import run_words
 
 
 @pytest.mark.parametrize(
@@ -72,3 +75,65 @@ def test_no_run_is_renamed_to_what_names_the_newest() -> None:
     """`latest` would find another run than the one that has this label."""
     with pytest.raises(Impossible, match=r"^LABEL latest: "):
         parser().parse_args(["runs", "rename", "stock", "latest"])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["run", "smoke", "--engine", ""],
+            "--engine '': it is empty; give NAME|URL, or leave it out",
+        ),
+        (["run", ""], "WORKLOAD '': it is empty"),
+        (["run", "--results="], "--results '': it is empty; give DIR, or leave it out"),
+        (["report", "latest", "--csv", ""], "--csv '': it is empty; give FILE, or leave it out"),
+        (["compare", "", "X"], "A B '': it is empty"),
+        (["size", "p.profile", ""], "RUN|FILE '': it is empty"),
+        (["runs", "rename", "", "stock"], "RUN '': it is empty"),
+        (
+            ["experiment", "--between", "A", ""],
+            "--between '': it is empty; give A B, or leave it out",
+        ),
+        (["plan", "--kernels", "", "--boots", "2"], "--kernels '': it is empty; give A,B"),
+    ],
+)
+def test_an_empty_value_is_refused(words: list[str], sentence: str) -> None:
+    """A variable of the shell that is not set is not taken for an option that is not given."""
+    with pytest.raises(Impossible) as refused:
+        parser().parse_args(words)
+
+    assert str(refused.value) == sentence
+
+
+def test_every_argument_refuses_an_empty_value_unless_it_has_a_meaning() -> None:
+    """This is so for the options of every command, not only for those that read a path."""
+    accepted = set()
+    for command, one in every(parser()):
+        for action in one._actions:
+            if action.nargs in (0, argparse.PARSER):
+                continue
+            try:
+                one._get_values(action, [""])
+            except (Impossible, argparse.ArgumentError):
+                continue
+            accepted.add(f"{command} {(*action.option_strings, action.dest)[0]}")
+
+    assert {one.partition(" ")[2] for one in accepted} == {
+        *("ab --a", "ab --b", "ab --without", "experiment --seldom", "experiment --without"),
+        *("import --label", "plan arguments", "run --label", "run --note", "run --with"),
+        *("run --without", "runs note notes", "runs rename label", "size --label"),
+    }
+
+
+def test_empty_values_with_a_meaning_are_taken() -> None:
+    """A variant without a word is the machine as it is; a plan keeps an empty remark."""
+    assert parser().parse_args(["ab", "smoke", "--a", "", "--b", "pg.jit=on"]).a == ""
+    assert parser().parse_args(["run", "--note", ""]).note == [""]
+    words = ["plan", "--kernels", "a,b", "--boots", "2", "--", "smoke", "--note", ""]
+    assert parser().parse_args(words).arguments == ["smoke", "--note", ""]
+
+
+def test_the_words_of_a_planned_run_are_not_empty_either() -> None:
+    """The run of each boot refuses what `replayer run` does, before the first boot."""
+    with pytest.raises(Impossible, match=r"^--engine '': it is empty"):
+        run_words.parse(["smoke", "--engine", ""])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from replayer import registry
 from replayer.analysis.advice import estimates
+from replayer.cli.command_parser import CommandParser
 from replayer.model import Workload
 from replayer.results import store
 from replayer.run.plan import forecast, workload
@@ -16,7 +17,7 @@ from replayer.run.plan import forecast, workload
 
 def parse(words: Sequence[str], command: str = "run") -> argparse.Namespace:
     """Return the options in the words after a command's name; wrong words end the program."""
-    parser = argparse.ArgumentParser(prog=f"replayer {command}", allow_abbrev=False)
+    parser = CommandParser(prog=f"replayer {command}", allow_abbrev=False)
     registry.load("commands", command).configure(parser)
     return parser.parse_args(words)
 
