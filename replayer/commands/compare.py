@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         raise Impossible(
             f"--fail-if-worse {args.fail_if_worse:g}: give a percentage of 0 or more, such as 2"
         )
-    chosen = _chosen(args, store.folder(args.results))
+    chosen = _chosen(args, store.folder_to_read(args.results))
     for words in chosen.said:
         note(words)
     runs = _of_engines(chosen)

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     from replayer.report.documents import history as report  # noqa: PLC0415 - arrays, not needed for --help
 
     _check(args)
-    runs = _runs(args, store.folder(args.results))
+    runs = _runs(args, store.folder_to_read(args.results))
     history = metric_history.trace(
         runs, args.by or _KERNEL, metrics=args.metric, threshold=args.threshold / 100, warn=note
     )

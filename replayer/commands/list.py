@@ -101,7 +101,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the lists on stdout; raise Impossible if an engine cannot be used."""
     kinds = [args.kind] if args.kind else [*_things(), "runs"]
-    where = store.folder(args.results)
+    where = store.folder_to_read(args.results)
     details = args.verbose or args.json
     things = {
         kind: _metrics(where)
@@ -110,8 +110,6 @@ def run(args: argparse.Namespace) -> int:
         for kind in kinds
         if kind != "runs"
     }
-    if kinds == ["runs"]:
-        store.check_readable(where)
     runs = store.runs(where) if "runs" in kinds else []
     if args.json:
         sys.stdout.write(_as_json(things, runs, with_runs="runs" in kinds))

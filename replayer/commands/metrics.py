@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import generate_latest
 
 from replayer.cli import run_options
-from replayer.errors import Impossible
+from replayer.errors import Impossible, NotFound
 from replayer.metrics import address, serving
 from replayer.metrics.run_files import Named, Newest, registry
 from replayer.metrics.textfile import put
@@ -20,6 +20,7 @@ from replayer.results import store
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from replayer.metrics.run_files import RunFiles
 
@@ -69,10 +70,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the metrics of runs to a file or stdout, or serve them until Ctrl-C; return 0."""
-    source = _source(args)
+    """Write the metrics of runs to a file or stdout, or serve them until Ctrl-C; return 0.
+
+    Raises NotFound if there is no run to write: a file keeps what it has.
+    """
+    where = store.folder_to_read(args.results)
+    source = _source(args, where)
     if args.listen is None:
-        put(args.out, generate_latest(registry(source)).decode())
+        text = generate_latest(registry(source)).decode()
+        if not text:
+            raise NotFound(store.none_in(where))
+        put(args.out, text)
         return 0
     with address.listening(args.listen, "--listen", public=args.metrics_public) as bound:
         say(f"metrics: {address.link(bound)}")
@@ -80,11 +88,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _source(args: argparse.Namespace) -> RunFiles:
-    where = store.folder(args.results)
+def _source(args: argparse.Namespace, where: Path) -> RunFiles:
     if args.last < 1:
         raise Impossible(f"--last {args.last}: it must be 1 or more")
     if not args.runs:
+        # A folder that cannot be read is refused now, instead of being taken for an empty one.
+        store.names(where)
         return Newest(where, args.last)
     paths = tuple(store.find(name, where) for name in args.runs)
     for path in paths:

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
     Without a file and without --text, open a page in the browser.
     """
-    chosen = _chosen(args, store.folder(args.results))
+    chosen = _chosen(args, store.folder_to_read(args.results))
     for words in chosen.said:
         note(words)
     if args.summary:

@@ -136,8 +136,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    where = store.folder(args.results)
-    store.check_readable(where)
+    where = store.folder_to_read(args.results)
     entries = store.runs(where)
     runs = run_listing.only((one for one in entries if isinstance(one, StoredRun)), args.where)
     runs = run_listing.by(runs, args.sort, reverse=args.reverse)
@@ -220,7 +219,7 @@ def _delete(args: argparse.Namespace) -> int:
 
 def _path(which: str, results: Path | None) -> Path:
     """Return a run's file in the results folder; raise Impossible for a file outside it."""
-    where = store.folder(results)
+    where = store.folder_to_read(results)
     path = store.find(which, where)
     # The folder may be reached by a symbolic link, the file may not: what is changed is the entry
     # of this name in the folder.

@@ -73,6 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ))  # fmt: skip
     add(
         "--results",
+        type=Path,
         metavar="DIR",
         help=("with --check: the folder of those runs (default: ./results)"),
     )
@@ -191,7 +192,7 @@ def _check(args: argparse.Namespace) -> int:
     """
     if args.profiles or args.catalogues:
         raise Impossible("--check shows past predictions: it takes no profile and no catalogue")
-    where = store.folder(args.results)
+    where = store.folder_to_read(args.results)
     past = list(_past(where))
     if not past:
         raise NotFound(

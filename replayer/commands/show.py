@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         return _capture(Path(args.which), as_json=args.json)
     if args.which.endswith(".profile") and Path(args.which).is_file():
         raise Impossible(f"{args.which} is a profile: `replayer profile show` prints it")
-    path = store.find(args.which, store.folder(args.results))
+    path = store.find(args.which, store.folder_to_read(args.results))
     if args.which == "latest":
         entries = store.runs(path.parent)
         for entry in _newer(path, entries):

@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the support bundle, and print the name and size of each file in it; return 0."""
-    where = store.folder(args.results)
+    where = store.folder_to_read(args.results)
     bundle = SupportBundle()
     _add_run(bundle, args.which, where)
     bundle.add_versions()

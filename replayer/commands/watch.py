@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Follow a run to its end, in lines on stderr, and print its path; return the exit status."""
-    where = store.folder(args.results)
+    where = store.folder_to_read(args.results)
     path = store.find(args.which, where) if args.which else _under_way(where)
     with conversation() as progress:
         last = _followed(path, progress)

@@ -51,15 +51,21 @@ class Newest:
         self._paths: tuple[Path, ...] = ()
 
     def paths(self) -> Sequence[Path]:
-        """Return the result files of the runs to export, the newest last."""
+        """Return the result files of the runs to export, the newest last.
+
+        If the folder cannot be read now, they are as of the last time that it could be read.
+        """
         # A new version of a result file replaces the file, which changes the folder's time.
         changed = 0
         with contextlib.suppress(OSError):
             changed = self._folder.stat().st_mtime_ns
         if changed != self._changed or not changed:
-            listed = [one.path for one in store.runs(self._folder) if isinstance(one, StoredRun)]
-            self._paths = tuple(listed[-self._most :])
-            self._changed = changed
+            with contextlib.suppress(ReplayerError):
+                listed = [
+                    one.path for one in store.runs(self._folder) if isinstance(one, StoredRun)
+                ]
+                self._paths = tuple(listed[-self._most :])
+                self._changed = changed
         return self._paths
 
 

@@ -66,10 +66,10 @@ class MetricsCache:
         """
         if self._read < _FEWEST:
             return
-        present = set(store.names(self._folder))
-        there = {name: entry for name, entry in self._entries.items() if name in present}
-        content = {"format": _FORMAT, "lists": self._lists, "runs": there}
         with contextlib.suppress(OSError, ReplayerError):
+            present = set(store.names(self._folder))
+            there = {name: entry for name, entry in self._entries.items() if name in present}
+            content = {"format": _FORMAT, "lists": self._lists, "runs": there}
             text = to_json(content, inf_nan_mode="constants").decode()
             with trusted_path.Folder(self._folder) as folder:
                 folder.replace(NAME, text, draft=f"{NAME}.{os.getpid()}.new")

@@ -11,6 +11,7 @@ The history of the format, newest first; every format that was ever released sti
 """
 
 import contextlib
+import errno
 import functools
 import json
 import math
@@ -105,6 +106,18 @@ def folder(chosen: str | Path | None = None) -> Path:
     return Path(chosen or os.environ.get("REPLAYER_RESULTS") or "results")
 
 
+def folder_to_read(chosen: Path | None) -> Path:
+    """Return the folder of results; raise NotFound if a folder was chosen and is not there."""
+    where = folder(chosen)
+    try:
+        where.stat()
+    except OSError as error:
+        # Other errors are reported when the folder is read.
+        if chosen is not None and error.errno == errno.ENOENT:
+            raise NotFound(f"the folder of results {where} is not there") from error
+    return where
+
+
 def identify(started: datetime, workload: str, label: str = "") -> str:
     """Return a new run's id, such as 20261120-154500-demo-stock-3f2a: a safe file name.
 
@@ -192,7 +205,7 @@ def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
     newer format, or if a field is wrong.  The error is one sentence that names the file.
     """
     path = Path(path)
-    data = _read(path)
+    data = content(path)
     if wanted is not None:
         data = _thinned(data, wanted)
     keys = _json(path, data)
@@ -226,8 +239,7 @@ def find(wanted: str, where: str | Path) -> Path:
         if not os.path.isfile(wanted):  # noqa: PTH113 - a Path raises for a name that is too long
             raise NotFound(f"the run file {wanted} {assets.absence(wanted)}")
         return Path(wanted)
-    check_readable(where)
-    known = {path.stem: path for path in where.glob("*.json")}
+    known = {name.removesuffix(".json"): where / name for name in names(where)}
     if wanted in known:
         return known[wanted]
     listed = [entry for entry in runs(where) if isinstance(entry, StoredRun)]
@@ -279,7 +291,8 @@ def lost(path: Path) -> bool:
 def runs(where: str | Path) -> list[StoredRun | Unreadable]:
     """Return the runs in a folder, sorted by their start; files that are no runs come first.
 
-    Only the heads of files are read, so thousands of files take only a second or two.
+    Only the heads of files are read, so thousands of files take only a second or two.  Raises
+    Impossible if the folder cannot be read.
     """
     where = Path(where)
     entries = [summary(where / name) for name in sorted(names(where))]
@@ -287,23 +300,17 @@ def runs(where: str | Path) -> list[StoredRun | Unreadable]:
 
 
 def names(where: str | Path) -> list[str]:
-    """Return the names of files in a folder that may be runs; [] if it cannot be read."""
+    """Return the names of files in a folder that may be runs; [] if there is no folder.
+
+    Raises Impossible if it cannot be read: its runs would seem missing.
+    """
     try:
         # Names that begin with a dot are drafts.
         return [name for name in os.listdir(where) if name.endswith(".json") and name[0] != "."]  # noqa: PTH208 - ten thousand Paths take a tenth of a second
-    except OSError:
+    except FileNotFoundError:
         return []
-
-
-def check_readable(where: str | Path) -> None:
-    """Raise Impossible for a folder that this user may not read: its runs would seem missing."""
-    try:
-        os.scandir(where).close()
-    except PermissionError as error:
+    except OSError as error:
         raise Impossible(f"the results in {where} cannot be read: {error.strerror}") from error
-    except OSError:
-        # No folder is no results, which the caller reports.
-        return
 
 
 def with_text(where: str | Path, text: str, most: int = 100) -> Iterator[Run]:
@@ -314,7 +321,7 @@ def with_text(where: str | Path, text: str, most: int = 100) -> Iterator[Run]:
     newest = [entry.path for entry in runs(where) if isinstance(entry, StoredRun)][-most:]
     for path in reversed(newest):
         with contextlib.suppress(ReplayerError, OSError):
-            if text.encode() in _read(path):
+            if text.encode() in content(path):
                 yield load(path)
 
 
@@ -391,11 +398,6 @@ def _summarised(path: Path, read: Callable[[], dict[str, Any]]) -> StoredRun | U
         return Unreadable(path, "it is not a run of replayer")
 
 
-def content(path: Path) -> bytes:
-    """Return all of a run file; raise NotFound or Impossible if it cannot be read."""
-    return _read(path)
-
-
 def _head(path: Path, shortened: Callable[[bytes], bytes]) -> dict[str, Any]:
     """Return the keys of a run file that come before `steps`, without reading its series.
 
@@ -416,7 +418,7 @@ def _head(path: Path, shortened: Callable[[bytes], bytes]) -> dict[str, Any]:
         if whole and isinstance(keys, dict) and set(_LISTED) <= set(keys):
             return keys
     # The file is cut off, foreign, edited by hand or has a very long head: parse all of it.
-    return _json(path, _read(path))
+    return _json(path, content(path))
 
 
 def _listed(head: bytes) -> bytes:
@@ -446,7 +448,7 @@ def _ends(path: Path) -> tuple[bytes, bytes]:
         os.close(handle)
 
 
-def _read(path: Path) -> bytes:
+def content(path: Path) -> bytes:
     """Return the bytes of a whole file.
 
     A folder may hold other files, too.  So this raises Impossible for a large file that does not

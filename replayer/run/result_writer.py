@@ -89,7 +89,10 @@ class ResultWriter:
         """
         if self._run is None:
             return
-        run = ceiling.add_ceilings(_ended(self._run), store.with_text(self._where, '"io": ['))
+        run = _ended(self._run)
+        # This run ends well even if the earlier ones cannot be read.
+        with contextlib.suppress(ReplayerError):
+            run = ceiling.add_ceilings(run, store.with_text(self._where, '"io": ['))
         try:
             if run is not self._run and self._path is not None:
                 self.keep(run, _say)

@@ -146,6 +146,25 @@ def test_a_file_for_the_textfile_collector(
 
 
 @pytest.mark.slow
+def test_a_file_keeps_its_metrics_if_there_is_no_run(replayer: Replayer, tmp_path: Path) -> None:
+    """A mistyped folder, or one without a run, does not empty the file for node_exporter."""
+    out, empty, file = tmp_path / "replayer.prom", tmp_path / "empty", tmp_path / "file"
+    out.write_text("kept\n")
+    empty.mkdir()
+    file.write_text("")
+    for folder, sentence in (
+        (tmp_path / "nope", f"the folder of results {tmp_path / 'nope'} is not there"),
+        (empty, f"there are no runs in {empty}/"),
+        (file, f"the results in {file} cannot be read: Not a directory"),
+    ):
+        ended = replayer("metrics", "--results", folder, "--out", out, status=2)
+        assert ended.err.startswith(f"replayer: error: {sentence}")
+        assert out.read_text() == "kept\n"
+        assert replayer("list", "runs", "--results", folder, status=None).status == (
+            0 if folder == empty else 2
+        )
+
+
 def test_every_query_of_the_board_that_needs_no_run_under_way_has_data(
     serving: Serving, results: Path, tmp_path: Path
 ) -> None:

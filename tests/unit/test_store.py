@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -402,10 +403,30 @@ def test_a_folder_that_may_not_be_read_is_not_called_empty(
     def refuse(_: object) -> list[str]:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "listdir", refuse)
 
-    with pytest.raises(Impossible, match="cannot be read: Permission denied"):
-        store.find("latest", results)
+    for read in (store.names, store.runs, store.none_in, partial(store.find, "latest")):
+        with pytest.raises(Impossible, match="cannot be read: Permission denied"):
+            read(results)
+
+
+def test_only_a_folder_that_is_not_there_has_no_runs(results: Path) -> None:
+    """The default folder is made by the first run; a file in its place is a mistake."""
+    assert store.names(results / "missing") == []
+    (results / "file").write_text("")
+    with pytest.raises(Impossible, match=r"file cannot be read: Not a directory"):
+        store.names(results / "file")
+
+
+def test_a_folder_that_was_named_must_be_there_to_be_read(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistyped --results is not called a folder without runs."""
+    monkeypatch.setenv("REPLAYER_RESULTS", str(results / "missing"))
+    assert store.folder_to_read(None) == results / "missing"
+    assert store.folder_to_read(results) == results
+    with pytest.raises(NotFound, match=r"missing is not there"):
+        store.folder_to_read(results / "missing")
 
 
 def test_an_ambiguous_start_is_refused(results: Path) -> None:

@@ -3,6 +3,7 @@
 Only runs of the same or similar steps are used.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -82,14 +83,12 @@ def earlier(folders: Iterable[Path], workload: str) -> list[Run]:
     """Return the newest runs in some folders: first those of the workload, then the others.
 
     `workload` is its name.  Both parts are sorted, the newest first, and have at most ten runs.
-    Files that cannot be read are skipped.
+    Files and folders that cannot be read are skipped.
     """
-    entries = [
-        entry
-        for folder in folders
-        for entry in store.runs(folder)
-        if isinstance(entry, store.StoredRun)
-    ]
+    entries: list[store.StoredRun] = []
+    for folder in folders:
+        with contextlib.suppress(ReplayerError):
+            entries += [one for one in store.runs(folder) if isinstance(one, store.StoredRun)]
     entries.sort(key=lambda entry: entry.started, reverse=True)
     same = [entry for entry in entries if entry.workload == workload][:_NEWEST]
     others = [entry for entry in entries if entry.workload != workload][:_NEWEST]
