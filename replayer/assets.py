@@ -94,11 +94,17 @@ def workload(name: str) -> Path:
 
 
 def absence(path: Path | str) -> str:
-    """Return how a path is no regular file, such as `is not there` or `is a pipe or a device`."""
-    if os.path.isdir(path):  # noqa: PTH112 - a Path raises for a name that is too long
-        return "is a folder"
-    there = os.path.exists(path)  # noqa: PTH110 - a Path raises for a name that is too long
-    return "is a pipe or a device, and no file" if there else "is not there"
+    """Return how a path is no regular file, such as `is not there` or `is a pipe or a device`.
+
+    A path that this user cannot look up, as in another user's folder, `cannot be read`.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return "is not there"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "is a folder" if stat.S_ISDIR(mode) else "is a pipe or a device, and no file"
 
 
 def open_regular(path: Path) -> BinaryIO:

@@ -341,3 +341,19 @@ def test_a_pipe_in_place_of_a_file_is_not_called_missing(
 
     assert f"{name} is not there" in missing.err
     assert f"{tmp_path / name} is a pipe or a device, and no file" in pipe.err
+
+
+@pytest.mark.parametrize(
+    ("words", "ending"), [("run", ".toml"), ("run", ".replay"), ("show", ".json")]
+)
+def test_a_file_that_cannot_be_looked_up_is_not_called_missing(
+    replayer: Replayer, tmp_path: Path, words: str, ending: str
+) -> None:
+    """The system's reason is reported, as for a folder that this user may not enter."""
+    for name, reason in (("x" * 300, "File name too long"), ("loop", "Too many levels of")):
+        path = f"{tmp_path}/{name}{ending}"
+        if name == "loop":
+            Path(path).symlink_to(path)
+        ended = replayer(words, path, status=2)
+
+        assert f"{name}{ending} cannot be read: {reason}" in ended.err
