@@ -15,6 +15,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from email.message import Message
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -565,6 +566,45 @@ def test_a_page_shows_every_state_of_the_processors_and_knows_when_it_is_refused
         clocks.append(chrome.find_element("id", "left").text)
         assert clocks[0] == clocks[1]
         assert chrome.find_element("id", "tiles").text == ""
+
+
+@pytest.mark.slow
+def test_lines_and_areas_end_with_the_step_that_they_are_of(
+    told: Told, chrome: webdriver.Chrome
+) -> None:
+    """Nothing is drawn from the last value of a step to the first one of the next."""
+    start = datetime.now(UTC)
+
+    def at(seconds: int) -> str:
+        return (start + timedelta(seconds=seconds)).isoformat()
+
+    def figures(second: int) -> list[events.Event]:
+        machine = events.MachineActivity(at=at(second), values={"cpu_user": 0.5})
+        return [events.Figures(at=at(second), values={"riops": 9.0}), machine]
+
+    end = events.StepEnded(
+        at=at(3), name="s1", repeat=1, status="done", reason="", seconds=3.0, measured={}
+    )
+    begin = events.Begin(at=at(4), name="s2", repeat=1)
+    first, second = (
+        [one for n in seconds for one in figures(n)] for seconds in ((1, 2, 3), (5, 6))
+    )
+    with chosen("127.0.0.1:0", told) as (_, port):
+        chrome.get(f"http://127.0.0.1:{port}/?token={TOKEN}")
+        told.tell(*first, end, begin, *second, *figures(7))
+        page = WebDriverWait(chrome, 180)
+        page.until(lambda _: _values_drawn(chrome, "polygon.area.k0") == [3, 3])
+
+        # The first step has a figure from before the test.
+        assert _values_drawn(chrome, "polyline.line.k0") == [4, 3]
+
+
+def _values_drawn(chrome: webdriver.Chrome, drawn: str) -> list[int]:
+    """Return the number of values of each line, or area, of one kind in the charts."""
+    script = "return [...document.querySelectorAll(arguments[0])].map((one) => one.points.length)"
+    points = chrome.execute_script(script, f"#charts {drawn}")
+    # An area goes back along the axis.
+    return [number - 2 if drawn.startswith("polygon") else number for number in points]
 
 
 @pytest.mark.slow

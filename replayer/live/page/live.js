@@ -221,20 +221,22 @@
     return box;
   }
 
+  // A line ends with its step, and where no value came for a while: what is between was not measured.
   function pieces(rows, name) {
     const all = [];
-    let before = -Infinity;
+    let before = -Infinity, earlier = -1;
     for (const row of rows) {
       const value = row.values[name];
       if (value === undefined || value === null) continue;
-      const at = instant(row.at);
-      if (at - before > 1000 * GAP * spread) all.push([]);
+      const at = instant(row.at), step = begun.filter((begin) => begin <= at).length;
+      if (step !== earlier || at - before > 1000 * GAP * spread) all.push([]);
       all[all.length - 1].push([at, value]);
       before = at;
+      earlier = step;
     }
     return all;
   }
-  let spread = 1;
+  let spread = 1, begun = [];
   function line(svg, rows, name, i, x, y) {
     for (const piece of pieces(rows, name)) {
       if (piece.length === 1) svg.append(drawn("circle", { class: `dot k${i}`, cx: x(piece[0][0]), cy: y(piece[0][1]), r: 2.5 }));
@@ -246,7 +248,8 @@
     for (let i = names.length - 1; i >= 0; i -= 1) {
       const stacked = rows.map((row) => ({ at: row.at, values: { v: sum(row, i) } }));
       for (const piece of pieces(stacked, "v")) {
-        if (piece.length < 2) continue;
+        // One value is that of the second before it.
+        if (piece.length < 2) piece.unshift([piece[0][0] - 1000, piece[0][1]]);
         const top = piece.map(([at, v]) => `${x(at).toFixed(1)},${y(v).toFixed(1)}`);
         svg.append(drawn("polygon", { class: `area k${i}`, points: [...top, `${x(piece[piece.length - 1][0])},${y(0)}`, `${x(piece[0][0])},${y(0)}`].join(" ") }));
       }
@@ -255,7 +258,7 @@
 
   function charts() {
     if (!points.length || !state.run) return byId("charts").replaceChildren();
-    const begun = state.steps.map((step) => step.began).filter(Boolean).map(instant);
+    begun = state.steps.map((step) => step.began).filter(Boolean).map(instant);
     const from = Math.min(instant(points[0].at), ...begun);
     const last = instant(points[points.length - 1].at);
     const until = Math.max(from + 30000, state.run.status === "running" ? Math.max(last, now()) : last);
