@@ -608,6 +608,38 @@ def _values_drawn(chrome: webdriver.Chrome, drawn: str) -> list[int]:
 
 
 @pytest.mark.slow
+def test_a_run_that_has_ended_has_its_headline_and_what_can_be_believed(
+    told: Told, chrome: webdriver.Chrome
+) -> None:
+    """The marks of the steps are the report's, and a list without a line is not shown."""
+    rate = events.Number(
+        metric="build.rows_per_second", value=85041.0, unit="rows/s", text="85,041 rows/s"
+    )
+    doubtful, wrong = (
+        events.StepEnded(
+            name=name, repeat=1, status="done", reason="", seconds=3.0, measured={}, figures=(rate,)
+        )
+        for name in ("s1", "s2")
+    )
+    answer = {"headline": "It read a lot.", "believed": {"s1": "with care", "s2": "no"}}
+    state = run_state(told.run, told.result).model_copy(update={"status": "done", **answer})
+    with chosen("127.0.0.1:0", told) as (_, port):
+        chrome.get(f"http://127.0.0.1:{port}/?token={TOKEN}")
+        page = WebDriverWait(chrome, 180)
+        page.until(lambda _: chrome.find_elements("css selector", "#steps li.running"))
+        assert not chrome.find_element("id", "headline").is_displayed()
+        told.tell(doubtful, wrong, state)
+        page.until(lambda _: chrome.find_element("id", "headline").text == "It read a lot.")
+        marks = [one.text for one in chrome.find_elements("css selector", "#steps .mark")]
+        figures = [one.text for one in chrome.find_elements("css selector", "#steps .figure")]
+        lists = chrome.find_elements("css selector", ".lists > div")
+        assert not any(one.is_displayed() for one in lists)
+
+    assert marks == ["!", "✗"]
+    assert figures == ["85,041 rows/s", "85,041 rows/s"]
+
+
+@pytest.mark.slow
 def test_a_real_run_is_seen_in_a_browser_to_its_report(
     replayer: Replayer, workload: Path, chrome: webdriver.Chrome, tmp_path: Path
 ) -> None:
@@ -623,6 +655,7 @@ def test_a_real_run_is_seen_in_a_browser_to_its_report(
     wait.until(lambda _: len(chrome.find_elements("css selector", "#steps li.done")) == 2)
     wait.until(lambda _: chrome.find_elements("css selector", "iframe"))
     shown = chrome.find_element("id", "title").text
+    headline = chrome.find_element("id", "headline").text
     chrome.switch_to.frame(chrome.find_element("css selector", "iframe"))
     wait.until(lambda _: chrome.find_elements("css selector", "h1"))
     report = chrome.page_source
@@ -636,6 +669,7 @@ def test_a_real_run_is_seen_in_a_browser_to_its_report(
     assert "<script>" in shown
     assert len(shown) < 2000
     assert store.load(path).id in report
+    assert headline == store.load(path).headline
     assert errors == []
     assert "token" not in chrome.current_url
     running.send_signal(signal.SIGINT)

@@ -74,11 +74,26 @@
     return `${digits(value)}${unit ? ` ${unit}` : ""}`;
   }
 
+  // When the run has ended, the marks of its steps are the report's answers to "believe?".
+  function belief(step) {
+    if (step.state !== "done" || !state.run) return undefined;
+    return new Map(Object.entries(state.run.believed)).get(step.name);
+  }
+  // Without the unit, which stands before it.
+  function shortName(figure) {
+    const name = figure.metric.replace(/^[^.]*\./, "").replace(/[._]/g, " ");
+    const counted = figure.unit.endsWith("/s") ? name.replace(/ ?per second$/, "") : name;
+    return figure.unit === `${counted}/s` ? "" : counted;
+  }
+
   function stepRow(step, times) {
+    const believed = belief(step), refused = believed === "no";
     // A step that did not get the data that it asked for has measured something else.
-    const doubtful = step.state === "done" && step.doubt;
-    const row = node("li", doubtful ? "doubtful" : step.state.replaceAll(" ", "-"));
-    row.append(node("span", "mark", doubtful ? "!" : SIGNS[step.state] || "✗"));
+    const doubtful = !refused && (believed === "with care" || (step.state === "done" && step.doubt));
+    const row = node("li", `${step.state.replaceAll(" ", "-")}${refused ? " refused" : doubtful ? " doubtful" : ""}`);
+    const mark = node("span", "mark", refused ? "✗" : doubtful ? "!" : SIGNS[step.state] || "✗");
+    if (believed) mark.title = `believe? ${believed}`;
+    row.append(mark);
     row.append(node("span", "name", step.name + (times > 1 ? ` (${step.repeat})` : "")));
     const expected = step.expected === null ? null : step.expected;
     let time = "";
@@ -92,7 +107,7 @@
     const figure = node("span", "figure", first ? first.text : "");
     if (first) {
       figure.title = [first, ...others].map((one) => `${one.metric} ${one.text}`).join("\n");
-      figure.append(node("span", "time", ` ${first.metric.replace(/^[^.]*\./, "").replace(/[._]/g, " ")}`));
+      figure.append(node("span", "time", ` ${shortName(first)}`));
     }
     row.append(figure);
     const words = ["to come", "running"].includes(step.state) ? step.about : [step.doubt, step.proof, step.reason].filter(Boolean).join("; ");
@@ -127,6 +142,8 @@
     const done = state.steps.filter((step) => ENDED.has(step.state)).length;
     const many = state.steps.length ? `${done} of ${state.steps.length} steps` : "";
     byId("left").textContent = run.status === "running" ? [many, passed, timeLeft()].filter(Boolean).join(", ") : run.error;
+    byId("headline").textContent = run.headline;
+    byId("headline").hidden = !run.headline;
     const host = about ? about.host : {};
     const where = [host["host.name"], host["os.name"], host["kernel.release"], host["cpu.model"] && `${host["cpu.model"]}, ${host["cpu.threads"] || "?"} threads`,
       about && about.engine, state.device && `${state.device}${host["device.model"] ? ` (${host["device.model"]})` : ""}`];
@@ -277,6 +294,7 @@
     const at = byId(id), text = rows.map((row) => row.join(" ")).join("\n");
     if (at.dataset.text === text) return;
     at.dataset.text = text;
+    at.parentElement.hidden = !rows.length;
     at.replaceChildren(...rows.map(([when, words]) => {
       const one = node("li");
       one.append(node("time", "", when), node("span", "", words));

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from replayer.model import Run
     from replayer.report.terminal.progress import Conversation
-    from replayer.run.event_stream.events import PlannedSteps, RunLocation
+    from replayer.run.event_stream.events import PlannedSteps, RunLocation, RunState
 
 FORMS: Mapping[str, Callable[[TextIO], Conversation]] = {
     "auto": conversation,
@@ -156,13 +156,26 @@ class RunOutput:
         """
         if left:
             self.telling.tell(MessageEvent(text=left))
-        self.telling.tell(publisher.run_state(run, path))
+        self.telling.tell(_end_state(run, path))
         if self._json is not None or seen:
             return
         if path is not None:
             print(f"result: {path}", file=sys.stderr)  # noqa: T201
         if left:
             print(left, file=sys.stderr)  # noqa: T201
+
+
+def _end_state(run: Run, path: Path | None) -> RunState:
+    """Return the event of a run's end, with the headline and the beliefs of the run's report."""
+    from replayer.report.documents import summary  # noqa: PLC0415 - a run loads it at its end
+
+    summed = summary.summarise([run])
+    return publisher.run_state(run, path).model_copy(
+        update={
+            "headline": run.headline or str(summed.headline),
+            "believed": {line.name: line.trust.value for line in summed.lines},
+        }
+    )
 
 
 def line(step: StepEnded) -> str:

@@ -146,6 +146,13 @@ class RunState(_Event):
     notes: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     """Remarks on the run's numbers; they are there when the run has ended."""
+    headline: str = ""
+    """The result of the run in words; it is there when the run has ended."""
+    believed: dict[str, str] = {}
+    """Name of each step -> whether its figures can be believed: `yes`, `with care` or `no`.
+
+    It is empty until the run has ended.
+    """
 
 
 class RunLocation(_Event):
