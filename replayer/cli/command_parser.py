@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -55,6 +56,12 @@ class CommandParser(argparse.ArgumentParser):
     """The parser of one command; it imports the command's module only if the command is used."""
 
     load: Callable[[], Any] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a parser as argparse does; but a word such as -3s is a value, and no option."""
+        super().__init__(*args, **kwargs)
+        # Argparse takes only -3 or -0.5 for a value, and reports that of -3s as missing.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def prepare(self) -> None:
         """Import the command's module and add the command's arguments, unless that is done already.

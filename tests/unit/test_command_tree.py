@@ -48,6 +48,8 @@ def test_a_mistyped_word_is_answered_by_the_nearest(
     [
         ["run", "--timeout", "x"],
         ["run", "--live-for", "0"],
+        ["run", "--live-for", "-1s"],
+        ["profile", "postgresql:///", "--for", "-3s"],
         ["size", "p.profile", "--window", "x"],
         ["size", "p.profile", "--slo", "p99=-1ms"],
         ["shortlist", "p.profile", "--window", "-"],

@@ -91,6 +91,18 @@ def test_a_folder_is_called_a_folder(tmp_path: Path) -> None:
         workload_file.load(str(tmp_path / "workloads.toml"))
 
 
+def test_what_is_no_workload_is_named_with_its_path_and_the_remedy(tmp_path: Path) -> None:
+    """A file of another kind has the hint; one that ends as a workload has a mistake in it."""
+    for name, remedy in (("passwd", "`replayer list workloads`"), ("mine.toml", "column 5)")):
+        path = tmp_path / name
+        path.write_text("root:x:0\n")
+        with pytest.raises(Impossible) as caught:
+            workload_file.load(str(path))
+
+        assert str(caught.value).startswith(f"{path}: it is not TOML: ")
+        assert str(caught.value).endswith(remedy)
+
+
 def keys(workload: Workload, name: str) -> list[object]:
     """Return the value of a key of each step."""
     return [dict(spec)[name] for spec in workload.steps]

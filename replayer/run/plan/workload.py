@@ -67,7 +67,7 @@ def load(
     try:
         table = assets.parse_toml(text)
     except ValueError as error:
-        raise Impossible(f"{path.name}: {error}") from error
+        raise Impossible(f"{path}: it is not TOML: {error}{_where_else(name)}") from error
     for key in table:
         if key not in TOP_KEYS:
             raise Impossible(f"{path.name}: unknown key {key!r}{nearest(key, TOP_KEYS)}")
@@ -89,6 +89,13 @@ def load(
         settings={**_settings(path, table), **server_settings(settings)},
         steps=specs,
     )
+
+
+def _where_else(name: str) -> str:
+    """Return which files are workloads, if the file's name does not end as theirs do; else ""."""
+    if name.endswith((".toml", CAPTURE)):
+        return ""
+    return "; give a path to a .toml file or a name from `replayer list workloads`"
 
 
 def server_settings(given: Sequence[str]) -> dict[str, str]:
