@@ -74,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
 
     Raises NotFound if there is no run to write: a file keeps what it has.
     """
-    where = store.folder_to_read(args.results)
+    # A service may be started before the first run makes the folder.
+    look = store.folder if args.listen is not None else store.folder_to_read
+    where = look(args.results)
     source = _source(args, where)
     if args.listen is None:
         text = generate_latest(registry(source)).decode()

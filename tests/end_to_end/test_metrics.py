@@ -102,13 +102,16 @@ def test_a_port_that_is_taken_is_told_in_one_sentence(replayer: Replayer, result
 def test_runs_that_come_and_change_are_seen(serving: Serving, tmp_path: Path) -> None:
     """Without a RUN the newest of the folder are served, as their files are when one asks."""
     run = store.load(FIXTURE)
-    with serving("--results", tmp_path, "--last", "1") as (link, _):
+    # A service may be started before the first run.
+    folder = tmp_path / "new"
+    with serving("--results", folder, "--last", "1") as (link, _):
         assert "replayer_run_info" not in get(link)[0]
+        folder.mkdir(mode=0o755)
         for label in ("one", "two"):
-            store.save(tmp_path / f"{run.id}.json", run.model_copy(update={"label": label}))
+            store.save(folder / f"{run.id}.json", run.model_copy(update={"label": label}))
             assert f'label="{label}"' in get(link)[0]
         newer = run.model_copy(update={"id": "20991120-154500-x-1", "started": "2099-01-01"})
-        store.save(tmp_path / f"{newer.id}.json", newer)
+        store.save(folder / f"{newer.id}.json", newer)
         (tmp_path / "other.json").write_text("{")
         text = get(link)[0]
 
