@@ -6,12 +6,13 @@ The first report is skipped: without -y, it covers the time since the boot.
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from replayer.errors import Impossible
 from replayer.results import intervals, iostat, sysstat
-from replayer.results.imported import ImportSource, quoted
+from replayer.results.imported import ImportSource, Unread, quoted
 from replayer.results.iostat import Report
 from replayer.results.profile import ResourceProfile
 
@@ -28,6 +29,10 @@ _ADDED: Mapping[str, tuple[str, float]] = {
     "write_throughput": ("write_mbps", 1e6),
     "queue": ("queue_depth", 1),
 }
+_READ, _WRITTEN = (
+    [(name, factor) for name, (quantity, factor) in iostat.COLUMNS.items() if quantity == moved]
+    for moved in ("read_throughput", "write_throughput")
+)
 _AWAITS = {"r_await": ("read_await_ms", "r/s"), "w_await": ("write_await_ms", "w/s")}
 _NO_X = (
     "without -x iostat does not count reads and writes apart: their number a second is not known"
@@ -41,23 +46,29 @@ def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
     `devices` are the disks whose values are summed, () for all disks.
     """
     text = file.data.decode("utf-8", errors="replace")
-    reader = _Reader(file, sysstat.StampSequence(sysstat.order_of(_dates(text))), devices)
+    order = sysstat.order_of(_dates(text))
     del text
-    for report in iostat.reports(file, only=devices):
+    reader = _filled(file, order, sysstat.DiskRows(file.name, devices))
+    if instead := reader.disks.with_arrays():
+        # The parts that cannot be read were counted the first time.
+        reader = _filled(replace(file, unread=Unread(file.name)), order, instead)
+    return reader.profile(file)
+
+
+def _filled(file: ImportSource, order: sysstat.Orders, disks: sysstat.DiskRows) -> "_Reader":
+    reader = _Reader(sysstat.StampSequence(order), disks)
+    for report in iostat.reports(file, only=disks.wanted):
         reader.add(report)
-    return reader.profile()
+    return reader
 
 
 class _Reader:
     """A reader of reports; it keeps only their rows, because one day may have 86,400 reports."""
 
-    def __init__(
-        self, file: ImportSource, clock: sysstat.StampSequence, devices: Sequence[str]
-    ) -> None:
+    def __init__(self, clock: sysstat.StampSequence, disks: sysstat.DiskRows) -> None:
         self.clock = clock
-        self._file = file
         self._rows = intervals.IntervalRows()
-        self._disks = sysstat.DiskRows(file.name, devices)
+        self.disks = disks
         self._machine: Mapping[str, object] | None = None
         self._machines: set[str] = set()
         self._cores: int | None = None
@@ -76,7 +87,7 @@ class _Reader:
         self._machines.add(str(report.host.get("host.name", "")))
         first, self._machine = report.host is not self._machine, report.host
         if first:
-            self._disks.lists = sysstat.DeviceLists()
+            self.disks.lists = sysstat.DeviceLists()
         if not (report.cpu or report.listed):
             return
         try:
@@ -87,33 +98,33 @@ class _Reader:
             return
         if first:
             self._began = seconds
-            self._disks.lists.add(report.devices)
+            self.disks.lists.add(report.devices)
             return
         span, self._began = seconds - self._began, math.nan
         self._cores = report.cores
         row = len(self._rows.ends)
-        chosen = self._disks.choose(list(report.devices), row) if report.listed else []
+        chosen = self.disks.choose(_moved(report.devices), row) if report.listed else []
         known = _cpu(report.cpu, report.cores) | _device([report.devices[name] for name in chosen])
         values = {name: value for name, value in known.items() if not value < 0}
         self._rows.add(seconds, values, span if span > 0 else math.nan)
 
-    def profile(self) -> ResourceProfile:
-        """Return the profile of all reports; raise Impossible if there is none."""
-        name = self._file.name
+    def profile(self, file: ImportSource) -> ResourceProfile:
+        """Return the profile of all reports of a file; raise Impossible if there is none."""
+        name = file.name
         if len(self._machines) > 1:
             raise Impossible(f"{name} is of {len(self._machines)} machines: a profile is of one")
         if not self._rows.ends:
             raise Impossible(f"{name} {self._why_none()}")
         if self._undated:
-            self._file.unread.say(
+            file.unread.say(
                 f"{self._undated:,} reports have no time of their own: they are left out"
             )
         added = [column for column, _ in _ADDED.values()]
-        chosen, notes = self._disks.finish(self._rows, added)
+        chosen, notes = self.disks.finish(self._rows, added)
         if chosen and "read_iops" not in self._rows.values:
             notes.append(_NO_X)
         return intervals.profile(
-            self._file,
+            file,
             self._rows,
             {
                 "kind": "iostat",
@@ -163,6 +174,17 @@ def _cpu(percent: Mapping[str, float], cores: int | None) -> dict[str, float]:
         "cpu_system": known["system"],
         "cpu_iowait": known["iowait"],
         "cpu_steal": known["steal"],
+    }
+
+
+def _moved(devices: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[float, float]]:
+    """Return device -> the bytes that it read and wrote, per second."""
+    return {
+        name: (
+            sum(values[column] * factor for column, factor in _READ if column in values),
+            sum(values[column] * factor for column, factor in _WRITTEN if column in values),
+        )
+        for name, values in devices.items()
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from replayer.errors import Impossible
 from replayer.results import intervals, sysstat
-from replayer.results.imported import ImportSource, number, words
+from replayer.results.imported import ImportSource, Unread, number, words
 from replayer.results.profile import Gap, ResourceProfile
 from replayer.results.sysstat import KIB, SECTOR
 
@@ -28,6 +28,9 @@ _VIRTUAL = re.compile(
     r"(lo|ifb\d.*|veth.*|docker\d.*|br-.*|br\d.*|\w*br\d+|tap.*|tun.*|wg.*|vnet\d.*|dummy.*"
     r"|.*\.\d+)$"
 )
+_READ: Mapping[str, int] = {"rkB": KIB, "rd_sec": SECTOR}
+_WRITTEN: Mapping[str, int] = {"wkB": KIB, "wr_sec": SECTOR}
+"""Keys of a disk with what it moved per second -> the bytes in their unit."""
 _ADDED = ("read_mbps", "write_mbps", "queue_depth")
 """Columns of a profile in which the values of the disks are added up."""
 _NO_CPU = "the CPU is not known: `sadf -j -- -A` has it, or sar's -u"
@@ -39,20 +42,27 @@ def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
 
     `devices` are the disks whose values are summed, () for all disks.
     """
-    clock = sysstat.StampSequence(sysstat.Orders(0, 1, 2))
-    reader = _Reader(devices, file)
+    reader = _filled(file, sysstat.DiskRows(file.name, devices))
+    if instead := reader.disks.with_arrays():
+        # The parts that cannot be read were counted the first time.
+        reader = _filled(replace(file, unread=Unread(file.name)), instead)
+    return reader.profile()
+
+
+def _filled(file: ImportSource, disks: sysstat.DiskRows) -> "_Reader":
+    reader = _Reader(file, disks)
     for about, one in sysstat.statistics(file):
         reader.machine(about)
         try:
             if isinstance(one, sysstat.Restart):
-                reader.restarts.append(clock.seconds(_stamp(one.stamp)))
+                reader.restarts.append(reader.clock.seconds(_stamp(one.stamp)))
             else:
-                reader.add(clock, one)
+                reader.add(one)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             file.unread.say(
                 f"statistics that cannot be read: {type(error).__name__} {words(error)}"
             )
-    return reader.profile(zoned=clock.zoned)
+    return reader
 
 
 def _stamp(keys: Mapping[str, Any]) -> str:
@@ -64,14 +74,14 @@ def _stamp(keys: Mapping[str, Any]) -> str:
 class _Reader:
     """A reader of statistics, and the data that it has read so far."""
 
-    def __init__(self, devices: Sequence[str], file: ImportSource) -> None:
+    def __init__(self, file: ImportSource, disks: sysstat.DiskRows) -> None:
         self.file = file
-        self.devices = devices
+        self.clock = sysstat.StampSequence(sysstat.Orders(0, 1, 2))
         self.rows = intervals.IntervalRows()
         self.restarts: list[float] = []
         self.cores: int | None = None
         self.names: set[str] = set()
-        self.disks = sysstat.DiskRows(file.name, devices)
+        self.disks = disks
         self.about: Mapping[str, Any] | None = None
         self.interfaces: dict[str, None] = {}
         self.memory: list[float] = []
@@ -88,13 +98,10 @@ class _Reader:
         if isinstance(cores, int) and cores > 0:
             self.cores = cores
 
-    def add(self, clock: sysstat.StampSequence, keys: Mapping[str, Any]) -> None:
-        """Add the statistics of one interval: `keys` is an entry of sadf's JSON.
-
-        `clock` converts the times of a file to seconds since 1970.
-        """
+    def add(self, keys: Mapping[str, Any]) -> None:
+        """Add the statistics of one interval: `keys` is an entry of sadf's JSON."""
         stamp = keys["timestamp"]
-        seconds = clock.seconds(_stamp(stamp))
+        seconds = self.clock.seconds(_stamp(stamp))
         values = {
             # Older sysstat writes -A and -u ALL under another key.
             **self._cpu(keys.get("cpu-load") or keys.get("cpu-load-all", [])),
@@ -129,21 +136,20 @@ class _Reader:
 
     def _disks(self, disks: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         named = {words(one["disk-device"]): one for one in disks}
-        chosen = [named[name] for name in self.disks.choose(list(named), len(self.rows.ends))]
+        moved = {name: (_bytes(one, _READ), _bytes(one, _WRITTEN)) for name, one in named.items()}
+        chosen = self.disks.choose(moved, len(self.rows.ends))
         if not chosen:
             # The totals of -b are not those of a wanted disk.
-            return dict.fromkeys(_ADDED, math.nan) if self.devices else {}
-        values = {}
-        for column, kilobytes, sectors in (
-            ("read_mbps", "rkB", "rd_sec"),
-            ("write_mbps", "wkB", "wr_sec"),
-        ):
-            name, factor = (kilobytes, KIB) if kilobytes in chosen[0] else (sectors, SECTOR)
-            if name in chosen[0]:
-                values[column] = sum(number(one[name]) for one in chosen) * factor / 1e6
-        queue = "aqu-sz" if "aqu-sz" in chosen[0] else "avgqu-sz"
-        if queue in chosen[0]:
-            values["queue_depth"] = sum(number(one[queue]) for one in chosen)
+            return dict.fromkeys(_ADDED, math.nan) if self.disks.wanted else {}
+        values = {
+            column: sum(moved[name][i] for name in chosen) / 1e6
+            for i, (column, keys) in enumerate((("read_mbps", _READ), ("write_mbps", _WRITTEN)))
+            if any(key in named[chosen[0]] for key in keys)
+        }
+        first = named[chosen[0]]
+        queue = "aqu-sz" if "aqu-sz" in first else "avgqu-sz"
+        if queue in first:
+            values["queue_depth"] = sum(number(named[name][queue]) for name in chosen)
         return values
 
     def _network(self, devices: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -158,11 +164,8 @@ class _Reader:
             if all(name in one for one in real)
         }
 
-    def profile(self, *, zoned: bool) -> ResourceProfile:
-        """Return the profile of all statistics that were added.
-
-        `zoned` is True if all times have a zone, so that none goes back when summer time ends.
-        """
+    def profile(self) -> ResourceProfile:
+        """Return the profile of all statistics that were added."""
         self._use_memory()
         chosen, notes = self.disks.finish(self.rows, _ADDED)
         interfaces = list(self.interfaces)
@@ -187,7 +190,7 @@ class _Reader:
                 "device": "+".join(chosen) or None,
             },
             in_order=False,
-            zoned=zoned,
+            zoned=self.clock.zoned,
             notes=notes,
         )
         gaps = [Gap(begin=at, end=at, reason="the machine was started") for at in self.restarts]
@@ -200,6 +203,11 @@ class _Reader:
         if available is None or total is None:
             return
         self.rows.values["memory_bytes"] = [max(0.0, total * KIB - one) for one in available]
+
+
+def _bytes(disk: Mapping[str, Any], keys: Mapping[str, int]) -> float:
+    """Return the bytes per second in the first of these keys that the disk has, 0 without one."""
+    return next((number(disk[key]) * factor for key, factor in keys.items() if key in disk), 0.0)
 
 
 def _begin(gap: Gap) -> float:

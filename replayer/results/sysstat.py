@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from replayer.errors import Impossible, NotFound, nearest
+from replayer.results import mirrors
 from replayer.results.imported import ImportSource, quoted, words
 from replayer.results.intervals import IntervalRows
 
@@ -34,6 +35,7 @@ _DECODER = json.JSONDecoder()
 # sar of sysstat before 12.4 writes devMAJOR-MINOR, with the numbers of Linux's devices.txt.
 _NOT_DISKS = re.compile(r"(loop|ram|zram|sr|fd|nbd)\d|dev(1|2|7|11|43)-\d+$")
 _STACKED = re.compile(r"(dm-|md|drbd|bcache|zd)\d|dev(9|147)-\d+$|(?!dev\d+-\d+$).+-.+")
+_ARRAY = re.compile(r"md\d+|dev9-\d+")
 _DISK = re.compile(
     r"(sd|hd|vd|xvd|dasd|rssd|fio)[a-z]{1,3}\d*|(nvme\d+n|mmcblk|pmem|rbd)\d+(p\d+)?"
     r"|(cciss|ida)[/!]c\d+d\d+(p\d+)?|dev\d+-\d+"
@@ -258,31 +260,57 @@ class DiskRows:
 
     def __init__(self, file: str, wanted: Sequence[str]) -> None:
         """Begin without a row; `file` is the name of the tool's file."""
-        self._file, self._wanted = file, wanted
+        self._file = file
+        self.wanted = wanted
         self._chosen: dict[tuple[str, ...], list[str]] = {}
         self.names: dict[str, None] = {}
         """The devices of all lists."""
+        self.notes: list[str] = []
+        """Notes on the choice of the `wanted` disks."""
         self._empty: list[tuple[DeviceLists, int]] = []
+        self._moved = mirrors.BytesMoved()
         self.lists = DeviceLists()
         """The lists of the current start of the tool."""
 
-    def choose(self, names: Sequence[str], row: int) -> list[str]:
+    def choose(self, moved: Mapping[str, tuple[float, float]], row: int) -> list[str]:
         """Return the disks to add up of the list of a row, [] if none of them is in it.
 
+        `moved` has the bytes that each device of the list read and wrote, per second.
         Raises Impossible if the list does not show which devices are disks.
         """
+        names = list(moved)
         self.lists.add(names)
+        if not self.wanted:
+            self._moved.add(moved, row)
         self.names |= dict.fromkeys(names)
         key = tuple(names)
         if key not in self._chosen:
             self._chosen[key] = (
-                [name for name in names if name in self._wanted]
-                if self._wanted
+                [name for name in names if name in self.wanted]
+                if self.wanted
                 else disks(names, (), self._file)
             )
         if not self._chosen[key]:
             self._empty.append((self.lists, row))
         return self._chosen[key]
+
+    def with_arrays(self) -> "DiskRows | None":
+        """Return the disks to use instead, with arrays in the place of disks that hold copies.
+
+        Returns None if no disk is known to hold copies, or if the devices are `wanted` ones.
+        Raises Impossible if the lists do not show which devices are disks.
+        """
+        if self.wanted:
+            return None
+        chosen = disks(list(self.names), (), self._file)
+        arrays = [name for name in self.names if _ARRAY.fullmatch(name)]
+        mirrored = self._moved.mirrored(arrays, chosen)
+        self.notes = mirrored.notes
+        if mirrored.devices == chosen:
+            return None
+        instead = DiskRows(self._file, mirrored.devices)
+        instead.notes = mirrored.notes
+        return instead
 
     def finish(self, rows: IntervalRows, columns: Iterable[str]) -> tuple[list[str], list[str]]:
         """Return (the disks of all rows, notes); idle rows get 0 where `columns` have no value.
@@ -290,8 +318,8 @@ class DiskRows:
         Raises NotFound if no row has a wanted disk, Impossible as `choose` does.
         """
         names = list(self.names)
-        chosen = disks(names, self._wanted, self._file)
-        notes = note_of_choice("devices", names, chosen)
+        chosen = disks(names, self.wanted, self._file)
+        notes = note_of_choice("devices", names, chosen) + self.notes
         idle = [row for lists, row in self._empty if lists.omit_idle]
         if chosen and idle:
             rows.fill(idle, columns, 0.0)

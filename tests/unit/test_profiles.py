@@ -376,6 +376,106 @@ def test_a_multipath_device_is_counted_at_its_paths(tmp_path: Path) -> None:
     assert "taken of the devices sda, sdb, mpatha, ora: sda, sdb" in made.notes
 
 
+def moving(tmp_path: Path, *rows: Mapping[str, tuple[float, float]]) -> Path:
+    """Return a file of iostat whose devices read and wrote so many kB per second in each row."""
+    stamps = [f"11/21/2026 10:00:{second:02}" for second in range(len(rows) + 1)]
+    lists = [
+        "\n".join(f"{n} {kb[0] / 8:.2f} {kb[0]:.2f} {kb[1] / 8:.2f} {kb[1]:.2f}"
+                  for n, kb in row.items())
+        for row in (rows[0], *rows)
+    ]  # fmt: skip
+    return written(tmp_path, listed(stamps, lists))
+
+
+ARRAYS = {
+    # what a machine has -> kB read and written per second by each device in each row, and the
+    # devices that count each write once
+    "RAID1 below LVM": (
+        [
+            {"nvme0n1": (900, 800), "nvme1n1": (700, 804), "md0": (1600, 800), "dm-0": (1600, 800)},
+            {"nvme0n1": (100, 90), "nvme1n1": (110, 90), "md0": (210, 90), "dm-0": (210, 90)},
+        ],
+        "md0",
+    ),
+    "RAID1, written only": (
+        [
+            {"sda": (0, 800), "sdb": (0, 800), "sdc": (0, 70), "md0": (0, 800)},
+            {"sda": (0, 100), "sdb": (0, 100), "sdc": (0, 900), "md0": (0, 100)},
+        ],
+        "sdc+md0",
+    ),
+    "RAID10 next to a disk of its own": (
+        [
+            {"sda": (40, 30), "sdb": (10, 500), "sdc": (20, 500), "sdd": (30, 300),
+             "sde": (45, 300), "md127": (105, 800), "md126": (0, 0)},
+            {"sda": (40, 730), "sdb": (10, 100), "sdc": (20, 100), "sdd": (30, 600),
+             "sde": (45, 600), "md127": (105, 700), "md126": (0, 0)},
+        ],
+        "sda+md127",
+    ),
+    "two RAID1 on partitions of the same disks": (
+        [
+            {"sda": (50, 150), "sdb": (60, 150), "md0": (10, 50), "md1": (100, 100)},
+            {"sda": (70, 750), "sdb": (10, 750), "md0": (20, 700), "md1": (60, 50)},
+        ],
+        "md0+md1",
+    ),
+    "RAID0 over two RAID1": (
+        [
+            {"sda": (10, 50), "sdb": (20, 50), "sdc": (30, 40), "sdd": (9, 40),
+             "md0": (30, 50), "md1": (39, 40), "md2": (69, 90)},
+            {"sda": (10, 80), "sdb": (20, 80), "sdc": (30, 60), "sdd": (9, 60),
+             "md0": (30, 80), "md1": (39, 60), "md2": (69, 140)},
+        ],
+        "md2",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("machine", ARRAYS)
+def test_a_write_to_a_mirror_is_counted_once(machine: str, tmp_path: Path) -> None:
+    """Which disks an array is on is in no file; the bytes of each interval show it."""
+    rows, devices = ARRAYS[machine]
+    path = moving(tmp_path, *rows)
+    made, unread = read("iostat", path)
+    once, _ = read("iostat", path, devices.split("+"))
+
+    assert not unread
+    assert made.source.device == devices
+    assert {name: values.tolist() for name, values in made.columns.items()} == {
+        name: values.tolist() for name, values in once.columns.items()
+    }
+    assert any("times those of md" in note for note in made.notes)
+
+
+def test_disks_of_a_raid0_are_counted_without_a_doubt(tmp_path: Path) -> None:
+    """They write each byte once; a disk next to them is no copy."""
+    row = {"sda": (10.0, 300.0), "sdb": (20.0, 250.0), "sdc": (0.0, 900.0), "md0": (30.0, 550.0)}
+    made, _ = read("iostat", moving(tmp_path, row))
+
+    assert made.source.device == "sda+sdb+sdc"
+    assert not any("--device" in note for note in made.notes)
+
+
+def test_disks_of_an_array_that_cannot_be_told_are_a_note(tmp_path: Path) -> None:
+    """A RAID5 reads what it needs for the parity; both sums and the option are named."""
+    row = {"sda": (900.0, 700.0), "sdb": (800.0, 600.0), "sdc": (850.0, 650.0), "md0": (200.0, 1e3)}
+    made, _ = read("iostat", moving(tmp_path, row))
+    (note,) = [note for note in made.notes if "--device md0" in note]
+
+    assert made.source.device == "sda+sdb+sdc"
+    assert f"{made.columns['write_mbps'][0]:.3g} MB/s; 1.02 with --device md0" in note
+
+
+def test_sars_devices_have_a_mirror_by_numbers(tmp_path: Path) -> None:
+    """Major 9 is software RAID."""
+    reads = {"dev8-0": 300.0, "dev8-16": 500.0, "dev9-0": 800.0}
+    made = sadf(tmp_path, [reads] * 2, write_kb=dict.fromkeys(reads, 800.0))
+
+    assert made.source.device == "dev9-0"
+    assert made.columns["write_mbps"].tolist() == pytest.approx([0.8192] * 2)
+
+
 @pytest.mark.parametrize("devices", [[], ["sda"]])
 def test_idle_time_is_in_a_profile_though_iostat_omits_idle_disks(
     devices: Sequence[str], tmp_path: Path
@@ -411,19 +511,23 @@ def sadf(
     disks: Sequence[Mapping[str, float] | None],
     devices: Sequence[str] = (),
     network: Mapping[str, float] | None = None,
+    write_kb: Mapping[str, float] | None = None,
 ) -> ResourceProfile:
     """Return the profile of sar's intervals of a second, whose disks read so many kB in it.
+
+    `write_kb` are the kB a second that disks write, 0 for others.
 
     `network` are the kB a second of each interface in both directions.  None among `disks` is an
     interval in which sar did not record disks.
     """
     intervals: list[dict[str, Any]] = []
+    wkb = dict(write_kb or {})
     for second, rates in enumerate(disks):
         stamp = {"date": "2026-11-21", "time": f"10:00:{second:02}", "utc": 1, "interval": 1}
         intervals.append({"timestamp": stamp})
         if rates is not None:
             intervals[-1]["disk"] = [
-                {"disk-device": name, "rkB": kb, "wkB": 0.0, "aqu-sz": 1.0}
+                {"disk-device": name, "rkB": kb, "wkB": wkb.get(name, 0.0), "aqu-sz": 1.0}
                 for name, kb in rates.items()
             ]
         if network is not None:
