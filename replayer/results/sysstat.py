@@ -33,17 +33,19 @@ _PAIR = re.compile(r'"(nodename|release|number-of-cpus|date|file-date|timezone)"
 _RESTART = re.compile(r'"boot"\s{0,9}:\s{0,9}(\{[^{}]{0,300}\})')
 _DECODER = json.JSONDecoder()
 # sar of sysstat before 12.4 writes devMAJOR-MINOR, with the numbers of Linux's devices.txt.
-_NOT_DISKS = re.compile(r"(loop|ram|zram|sr|fd|nbd)\d|dev(1|2|7|11|43)-\d+$")
+_NOT_DISKS = re.compile(r"(loop|ram|zram|sr|fd)\d|dev(1|2|7|11)-\d+$")
 _STACKED = re.compile(r"(dm-|md|drbd|bcache|zd)\d|dev(9|147)-\d+$|(?!dev\d+-\d+$).+-.+")
 _ARRAY = re.compile(r"md\d+|dev9-\d+")
 _DISK = re.compile(
-    r"(sd|hd|vd|xvd|dasd|rssd|fio)[a-z]{1,3}\d*|(nvme\d+n|mmcblk|pmem|rbd)\d+(p\d+)?"
+    r"(sd|hd|vd|xvd|dasd|rssd|fio)[a-z]{1,3}\d*|(nvme\d+n|mmcblk|pmem|rbd|nbd)\d+(p\d+)?"
     r"|(cciss|ida)[/!]c\d+d\d+(p\d+)?|dev\d+-\d+"
 )
 """Names that the kernel gives to disks; a multipath device or a volume may have any other name."""
 _DYNAMIC = re.compile(r"dev(23[4-9]|24\d|25[0-4])-\d+")
 """Majors that Linux deals out at boot, to virtio's disks as well as to volumes."""
 _PART = re.compile(r"(.*?)(p?)(\d+)$")
+_CLEARLY = 1.1
+"""A device that moves so many times the bytes of the disks is not on top of them."""
 _NUMBERED = re.compile(r"(dev(?:8|6[5-9]|7[01]|12[89]|13[0-5]|202)-)(\d{1,7})")
 """Disks of SCSI and Xen: of 16 minors each, the first is the disk, the others are partitions."""
 
@@ -226,12 +228,15 @@ def disks(names: Sequence[str], wanted: Sequence[str], file: str) -> list[str]:
     plain = [name for name in own if not _STACKED.match(name)]
     real = [name for name in plain if _DISK.fullmatch(name)] or plain or own
     if len({(match := _DYNAMIC.fullmatch(name)) and match[1] for name in real}) > 1:
-        raise Impossible(
-            f"{file} does not show which of {words(', '.join(real[:20]))} are disks, and which are "
-            f"volumes on top of them: name the disks with --device (`lsblk` prints these numbers "
-            f"as MAJ:MIN)"
-        )
+        raise _unknown(file, real, " (`lsblk` prints these numbers as MAJ:MIN)")
     return [name for name in real if not _is_part(name, real)]
+
+
+def _unknown(file: str, names: Sequence[str], hint: str = "") -> Impossible:
+    return Impossible(
+        f"{file} does not show which of {words(', '.join(names[:20]))} are disks, and which are "
+        f"volumes on top of them: name the disks with --device{hint}"
+    )
 
 
 class DeviceLists:
@@ -298,11 +303,20 @@ class DiskRows:
         """Return the disks to use instead, with arrays in the place of disks that hold copies.
 
         Returns None if no disk is known to hold copies, or if the devices are `wanted` ones.
-        Raises Impossible if the lists do not show which devices are disks.
+        Raises Impossible if the lists do not show which devices are disks, or if a device that is
+        not one of the disks moved more bytes than they did.
         """
         if self.wanted:
             return None
         chosen = disks(list(self.names), (), self._file)
+        most = _CLEARLY * sum(map(self._moved.total, chosen))
+        own = [
+            name
+            for name in self.names
+            if name not in chosen and not _NOT_DISKS.match(name) and self._moved.total(name) > most
+        ]
+        if own:
+            raise _unknown(self._file, [*own, *chosen])
         arrays = [name for name in self.names if _ARRAY.fullmatch(name)]
         mirrored = self._moved.mirrored(arrays, chosen)
         self.notes = mirrored.notes

@@ -476,6 +476,35 @@ def test_sars_devices_have_a_mirror_by_numbers(tmp_path: Path) -> None:
     assert made.columns["write_mbps"].tolist() == pytest.approx([0.8192] * 2)
 
 
+@pytest.mark.parametrize(
+    "name", ["scinia", "VxVM3000", "VxDMP1", "oracleasm/DATA1", "dm-3", "vg-data", "md0"]
+)
+def test_a_device_with_more_bytes_than_the_disks_is_not_on_top_of_them(
+    name: str, tmp_path: Path
+) -> None:
+    """Its disk has a name that the kernel gives to none, or is not listed at all."""
+    path = moving(tmp_path, {name: (400.0, 400.0), "sda": (8.0, 8.0)})
+    question = rf"which of {name}, sda are disks, .*: name the disks with --device$"
+    with pytest.raises(Impossible, match=question):
+        read("iostat", path)
+    made, _ = read("iostat", path, [name])
+    below, _ = read("iostat", moving(tmp_path, {name: (40.0, 40.0), "sda": (41.0, 41.0)}))
+
+    assert made.columns["read_iops"].tolist() == [50]
+    assert below.source.device == "sda"
+
+
+def test_a_disk_of_the_network_is_a_disk(tmp_path: Path) -> None:
+    """What is below an nbd is on another machine; a loop or zram may be served by memory."""
+    idle = {"loop0": (9e3, 0.0), "zram0": (9e3, 9e3)}
+    row = {**idle, "sda": (8.0, 8.0), "nbd0": (80.0, 8.0), "nbd0p1": (80.0, 8.0)}
+    made, _ = read("iostat", moving(tmp_path, row))
+
+    assert made.source.device == "sda+nbd0"
+    assert made.columns["read_iops"].tolist() == [11]
+    assert sadf(tmp_path, [{"dev43-0": 90.0, "dev8-0": 1.0}]).source.device == "dev43-0+dev8-0"
+
+
 @pytest.mark.parametrize("devices", [[], ["sda"]])
 def test_idle_time_is_in_a_profile_though_iostat_omits_idle_disks(
     devices: Sequence[str], tmp_path: Path
