@@ -2,7 +2,8 @@
 
 Columns of a CSV, in any order:
 
-    time                 the end of the interval: ISO 8601, or seconds or milliseconds since 1970
+    time                 the end of the interval: ISO 8601, 20261127, 202611271000, 20261127100000,
+                         or s, ms, us or ns since 1970
     begin                its start, instead of the end or in addition to it
     seconds              its length, if that is not the time since the previous row
     cores                processors of the machine; an empty cell is as in the row before
@@ -39,8 +40,18 @@ _OWN = ("cores", "cpu_percent", "cpu_percent_max", "memory_total_bytes", "memory
 _TIMES = ("time", "begin", "seconds")
 _MAX = "_max"
 _MINUTE = 60.0
-_MILLISECONDS = 1e11
-"""A time from this number on is in milliseconds since 1970; as seconds it is in the year 5138."""
+_BARE = re.compile(r"\d{1,19}(\.\d{1,15})?")
+_DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""Number of digits -> a date without separators, with or without a time."""
+_OLDEST = datetime(1990, 1, 1, tzinfo=UTC).timestamp()
+"""Seconds; no recording is older.  From then to the end of next year, a number has one meaning."""
+_SERIAL_ZERO = datetime(1899, 12, 30, tzinfo=UTC).timestamp()
+"""Seconds; the day 0 of Excel."""
+_DAY = 86400
+_LONGEST = 1e8
+"""Seconds; a smaller number is taken as it stands: some recordings count from their begin."""
+_UNITS = (1.0, 1e3, 1e6, 1e9)
+"""Units since 1970 in a second."""
 _NONE = frozenset({"", "-", "nan", "null", "none", "n/a", "na"})
 _NAMED = 8
 
@@ -130,6 +141,11 @@ class _Reader:
         self.header = header
         self.rows = intervals.IntervalRows()
         self.zoned = True
+        self.newest = datetime(datetime.now(UTC).year + 2, 1, 1, tzinfo=UTC).timestamp()
+        self.times: list[float] = []
+        """The times that are written as numbers, in seconds since 1970."""
+        self.odd_time = ""
+        """The first number in the column of the times that is no time; "" without one."""
         self.bad = 0
         self.separators = units.NumberSeparators(header.delimiter)
         self.columns = {n: i for n, i in header.places.items() if n not in _TIMES}
@@ -153,15 +169,51 @@ class _Reader:
         self.rows.add(end, values, span)
 
     def _time(self, text: str) -> float:
+        """Return a time in seconds since 1970; raise ValueError if its form is not known."""
         text = text.strip()
-        if re.fullmatch(r"\d{1,16}(\.\d{1,9})?", text):
-            value = float(text)
-            return value / 1000 if value >= _MILLISECONDS else value
+        if _BARE.fullmatch(text):
+            self.times.append(self._bare_time(text))
+            return self.times[-1]
         when = datetime.fromisoformat(text)
         if when.tzinfo is None:
             self.zoned = False
             when = when.replace(tzinfo=UTC)
         return when.timestamp()
+
+    def _bare_time(self, text: str) -> float:
+        number = float(text)
+        if (seconds := _date(text)) is not None and self._is_plausible(seconds):
+            self.zoned = False
+            return seconds
+        for factor in _UNITS:
+            if self._is_plausible(number / factor):
+                return number / factor
+        if number < _LONGEST:
+            return number
+        self.odd_time = self.odd_time or text
+        raise ValueError("a number that is no time")
+
+    def _is_plausible(self, seconds: float) -> bool:
+        return _OLDEST <= seconds < self.newest
+
+    def _check_times(self, name: str) -> list[str]:
+        """Return a note on times without a date; raise Impossible if no number is a time."""
+        times = self.times
+        remedy = "write them as 2026-11-27 10:00:00, or as seconds since 1970"
+        if self.odd_time and not self.rows.ends:
+            raise Impossible(
+                f"{name} has times such as {self.odd_time}, which is no time from 1990 to next "
+                f"year: {remedy}"
+            )
+        if times and all(self._is_plausible(_SERIAL_ZERO + time * _DAY) for time in times):
+            raise Impossible(
+                f"{name} has times such as {times[0]:.10g}, as Excel counts days since 1900: "
+                f"{remedy}"
+            )
+        if times and max(times) < _OLDEST:
+            some = f"{times[0]:.10g}, without a date"
+            return [f"{name} has times such as {some}: they are taken for seconds since 1970"]
+        return []
 
     def _number(self, text: str, *, measured: bool = True) -> float:
         """Return a number of 0 or more, or NaN for an empty cell or one that is not a number."""
@@ -180,11 +232,12 @@ class _Reader:
     def profile(self, file: ImportSource) -> ResourceProfile:
         """Return the profile of all rows that were added; `file` is the CSV that they are from.
 
-        Raises Impossible if there is no profile, or if numbers may have separators of thousands.
+        Raises Impossible if there is no profile, if numbers may have separators of thousands, or if
+        the numbers in the column of the times are no times.
         """
         self.separators.check(file.name)
         places = self.header.places
-        notes = self._derive(file)
+        notes = [*self._check_times(file.name), *self._derive(file)]
         source = {
             "kind": "csv",
             "place": file.name,
@@ -237,6 +290,18 @@ class _Reader:
         """Return whether no value of a column is known, although the one `given` for it is."""
         known, asked = (np.isfinite(self._values(one)).any() for one in (name, given))
         return bool(asked and not known)
+
+
+def _date(text: str) -> float | None:
+    """Return a date without separators in seconds since 1970, as if in UTC; None if it is none."""
+    digits, _, fraction = text.partition(".")
+    # `.0` follows where dates were kept as numbers.
+    if len(digits) not in _DATES or fraction.strip("0"):
+        return None
+    try:
+        return datetime.strptime(digits, _DATES[len(digits)]).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def _filled(values: Floats, ends: Sequence[float]) -> Floats:

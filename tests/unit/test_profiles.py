@@ -881,17 +881,60 @@ def test_more_free_memory_than_there_is_is_left_out(tmp_path: Path) -> None:
     [
         ["1795219200", "1795219260"],
         ["1795219200000", "1795219260000"],
+        ["1795219200000000", "1795219260000000"],
+        ["1795219200000000000", "1795219260000000000"],
+        ["20261121000000", "20261121000100"],
+        ["20261121000000.0", "20261121000100.0"],
+        ["202611210000", "202611210001"],
         ["2026-11-21T00:00:00Z", "2026-11-21T00:01:00Z"],
         ["2026-11-21 01:00:00+01:00", "2026-11-21 01:01:00+01:00"],
         ["2026-11-21 00:00", "2026-11-21 00:01"],
     ],
 )
 def test_times_may_be_written_as_people_do(times: list[str], tmp_path: Path) -> None:
-    """ISO with and without a zone, seconds and milliseconds since 1970."""
+    """ISO with and without a zone, digits of a date, seconds and parts of them since 1970."""
     made, _ = csv(tmp_path, f"time,commits\n{times[0]},1\n{times[1]},2\n")
 
     assert [usage.clock(end) for end in made.ends] == ["2026-11-21 00:00:00", "2026-11-21 00:01:00"]
     assert made.spans.tolist() == [60.0, 60.0]
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (["46346.0", "46346.0416666667"], "such as 46346, as Excel counts days since 1900"),
+        (["46346", "46347"], "such as 46346, as Excel counts days since 1900"),
+        (["20261399000000", "20261399000100"], "such as 20261399000000, which is no time from"),
+        (["2026112710", "2026112711"], "such as 2026112710, which is no time from 1990"),
+        (["441763200", "441763260"], "such as 441763200, which is no time from 1990"),
+        (["9999999999999", "9999999999999"], "such as 9999999999999, which is no time from"),
+    ],
+)
+@pytest.mark.parametrize("header", ["time,seconds", "begin,seconds"])
+def test_numbers_that_are_no_times_are_refused_in_a_sentence(
+    header: str, times: list[str], words: str, tmp_path: Path
+) -> None:
+    """None of them is taken for a time in 1976 or in 2612."""
+    rows = "\n".join(f"{time},3600,{i}" for i, time in enumerate(times))
+    with pytest.raises(Impossible, match=f"{re.escape(words)}.*: write them as 2026-11-27"):
+        csv(tmp_path, f"{header},commits\n{rows}\n")
+
+
+def test_days_without_separators_are_dates(tmp_path: Path) -> None:
+    """They have no zone, as others without one."""
+    made, _ = csv(tmp_path, "time,seconds,commits\n20261120,86400,1\n20261121,86400,2\n")
+
+    assert [usage.clock(end) for end in made.ends] == ["2026-11-20 00:00:00", "2026-11-21 00:00:00"]
+    assert any("in which zone" in note for note in made.notes)
+
+
+def test_seconds_from_an_unknown_begin_are_a_note(tmp_path: Path) -> None:
+    """Even if there are as many of them as Excel has days, not all are days since 1990."""
+    rows = "\n".join(f"{second},1" for second in range(0, 40000, 1000))
+    made, _ = csv(tmp_path, f"time,commits\n{rows}\n")
+
+    assert made.ends.size == 40
+    assert any("such as 0, without a date" in note for note in made.notes)
 
 
 def test_begins_are_turned_into_ends(tmp_path: Path) -> None:
