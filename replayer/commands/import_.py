@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
     """
     where = store.folder(args.results)
     runs: list[Run] = []
-    for name in args.files:
-        sheaf = _read(args.tool, imported.opened(Path(name)), args.label)
+    for names in registry.plugin("imports", args.tool).group_files(args.files):
+        sheaf = _read(args.tool, imported.joined(list(map(Path, names))), args.label)
         for sentence in sheaf.unread:
             note(sentence)
         runs += sheaf.runs

@@ -1,6 +1,7 @@
 """Imports: results of other tools converted to runs, one module for each tool, named after it.
 
-An import module has a docstring, a SIGN and `read(source, label) -> ImportResult`.  SIGN is a
+An import module has a docstring, a SIGN and `read(source, label) -> ImportResult`.  If its tool
+writes one result to several files, it also has `group_files(names)`.  SIGN is a
 pattern that matches the beginning of such a file, and does not match files of other tools.  A value
 that is not in the file is left out, never guessed.  A value that is in the file but cannot be read
 is counted and named in `source.unread`.
@@ -8,6 +9,7 @@ is counted and named in `source.unread`.
 
 import re
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from replayer.model import Run
@@ -32,6 +34,10 @@ class Import(Protocol):
 
         Raises Impossible, in one sentence, if the file has no results of the tool.
         """
+
+    def group_files(self, names: Sequence[str]) -> list[list[str]]:
+        """Return the names of files in groups; the files of a group are read as one."""
+        return [[name] for name in names]
 
 
 FACE = Import

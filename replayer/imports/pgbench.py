@@ -1,10 +1,15 @@
-"""pgbench: reports with their progress lines, and logs (-l, also aggregated)."""
+"""pgbench: reports with their progress lines, and logs (-l, also aggregated).
+
+The logs that the threads of one run wrote, PREFIX.PID and PREFIX.PID.n, are one run if they are
+given together.
+"""
 
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from replayer.errors import Impossible
 from replayer.imports import ImportResult
@@ -58,6 +63,8 @@ _LOG = re.compile(
     r"\d{1,9} \d{1,12} (?:\d{1,12}|[a-z]{4,20}) \d{1,6} \d{9,11} \d{1,6}(?: \S{1,20}){0,2}"
 )
 _AGGREGATE = re.compile(r"\d{9,11}(?: \d{1,20}(?:\.\d{1,9})?){5,16}")
+_THREAD = re.compile(r"(?P<first>.*\.\d+)\.(?P<number>\d{1,6})", re.DOTALL)
+"""The name of the log of another thread than the first one of pgbench."""
 _PERCENTILES = {50: "p50", 95: "p95", 99: "p99", 99.9: "p999"}
 _MOST_SECONDS = 200_000
 _SKIPPED = 10
@@ -134,6 +141,17 @@ class _Log:
         return sum(client.lines for client in self.clients.values())
 
 
+def group_files(names: Sequence[str]) -> list[list[str]]:
+    """Return the names of files in groups: the log of a first thread, and those of the others."""
+    groups: dict[str, list[str]] = {name: [] for name in names}
+    threads = [thread for name in groups if (thread := _THREAD.fullmatch(name))]
+    for thread in sorted(threads, key=lambda thread: int(thread["number"])):
+        if thread["first"] in groups:
+            groups[thread["first"]].append(thread[0])
+    others = {name for group in groups.values() for name in group}
+    return [[name, *groups[name]] for name in names if name not in others]
+
+
 def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each set of options of pgbench's reports, and one for the lines of logs.
 
@@ -145,11 +163,25 @@ def read(source: ImportSource, label: str) -> ImportResult:
     unfinished = sum(1 for report in reports if report.rows and not report.metrics)
     if unfinished:
         source.unread.say("pgbench's progress ends without a report: it did not come to its end")
-    steps += [ImportedStep(_logged(log), {}) for log in logs if log.seconds]
+    lacks = _missing(source)
+    steps += [ImportedStep(_logged(log, lacks), {}) for log in logs if log.seconds]
     if not steps:
         raise Impossible(f"{source.name} has neither a report of pgbench nor a log of its -l")
     runs = imported.runs(source, "pgbench", label, steps)
     return ImportResult(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
+
+
+def _missing(source: ImportSource) -> str:
+    """Return the name of a log of another thread of the same run, "" if none is known."""
+    if source.folder is None:
+        return ""
+    name = Path(source.name).name
+    known = source.parts or (name,)
+    numbers = (f"{name}.{number}" for number in range(1, len(known) + 1))
+    others = [next(one for one in numbers if one not in known)]
+    if thread := _THREAD.fullmatch(name):
+        others.append(thread["first"])
+    return next((one for one in others if (source.folder / one).is_file()), "")
 
 
 def _scan(source: ImportSource) -> tuple[list[_Report], list[_Log]]:
@@ -285,17 +317,18 @@ def _step(report: _Report) -> StepResult:
     )
 
 
-def _logged(log: _Log) -> StepResult:
+def _logged(log: _Log, lacks: str) -> StepResult:
+    """Return the step of a log; `lacks` is the log of another thread of its run, "" if none."""
     first, elapsed = min(log.seconds), max(log.end - log.begin, 1e-6)
     transactions = sum(count for count, _ in log.seconds.values())
     total = sum(microseconds for _, microseconds in log.seconds.values())
     latency = _latency(log)
-    is_whole = log.lines() >= _WHOLE * log.expected()
+    notes = list(_doubts(log, lacks))
     measurements = [
         measured("pgbench.latency.max", log.longest * 1e-6, "s", Better.LESS),
         *_percentiles(latency),
     ]
-    if is_whole:
+    if not notes:
         measurements += _counts(log, transactions, elapsed)
     if transactions:
         mean = total / transactions * 1e-6
@@ -307,8 +340,8 @@ def _logged(log: _Log) -> StepResult:
         started=imported.stamp(first),
         measurements=measurements,
         latency={} if latency is None else {"transaction": latency},
-        watched=_watched(log, first) if is_whole else None,
-        notes=[] if is_whole else [_sampled(log)],
+        watched=None if notes else _watched(log, first),
+        notes=notes,
     )
 
 
@@ -322,11 +355,19 @@ def _counts(log: _Log, transactions: float, elapsed: float) -> Iterator[Measurem
         yield measured("pgbench.skipped", log.skipped, "", Better.LESS)
 
 
-def _sampled(log: _Log) -> str:
-    return (
-        f"the log has {log.lines():,} of {log.expected():,} transactions, as with --sampling-rate: "
-        f"rates and counts are left out, and latencies are those of the sample"
-    )
+def _doubts(log: _Log, lacks: str) -> Iterator[str]:
+    """Yield why a log has only a part of the transactions of its run."""
+    if log.lines() < _WHOLE * log.expected():
+        yield (
+            f"the log has {log.lines():,} of {log.expected():,} transactions, as with "
+            f"--sampling-rate: rates and counts are left out, and latencies are those of the sample"
+        )
+    if lacks or (log.clients and "0" not in log.clients):
+        reason = f"there is {words(lacks)}, too" if lacks else "it has no client 0"
+        yield (
+            f"the log is of a part of pgbench's threads, as {reason}: rates and counts are left "
+            f"out, and latencies are those of the part; give the logs of all threads (-j) together"
+        )
 
 
 def _latency(log: _Log) -> Latency | None:

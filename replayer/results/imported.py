@@ -16,7 +16,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,6 +101,8 @@ class ImportSource:
     folder: Path | None
     """The folder of the file; None for a pipe."""
     unread: Unread
+    parts: tuple[str, ...] = ()
+    """The names in the folder of the files whose text this is, if it is that of several."""
 
     @property
     def head(self) -> str:
@@ -205,6 +207,24 @@ def opened(path: Path) -> ImportSource:
         raise Impossible(f"{name} has more than {_LARGEST} bytes: no tool's report is so large")
     digest = hashlib.sha256(data).hexdigest()[:10]
     return ImportSource(name, _utf8(name, data), digest, folder, Unread(name))
+
+
+def joined(paths: Sequence[Path]) -> ImportSource:
+    """Return the text of files, one after the other, under the name of the first.
+
+    Raises Impossible as `opened` does.
+    """
+    sources = [opened(path) for path in paths]
+    if len(sources) == 1:
+        return sources[0]
+    data = b"\n".join(source.data for source in sources)
+    return replace(
+        sources[0],
+        data=data,
+        digest=hashlib.sha256(data).hexdigest()[:10],
+        unread=Unread(f"{sources[0].name} and its {len(sources) - 1} other parts"),
+        parts=tuple(path.name for path in paths),
+    )
 
 
 def _standard_input() -> tuple[bytes, None]:

@@ -525,6 +525,88 @@ def test_a_sample_of_a_log_of_pgbench_has_no_rate(tmp_path: Path) -> None:
     assert "--sampling-rate" in step.notes[0]
 
 
+def of_threads(tmp_path: Path, *, aggregated: bool) -> list[Path]:
+    """Return the logs of three threads of a run; each has two clients with 8 transactions/s."""
+    paths = [tmp_path / f"agg.4711{thread}" for thread in ("", ".1", ".2")]
+    for thread, path in enumerate(paths):
+        lines = logged(1_700_000_000).splitlines()
+        shifted = "\n".join(f"{int(one[0]) + 2 * thread}{one[1:]}" for one in lines)
+        # Threads do not begin in the same second.
+        seconds = range(1_700_000_000 + thread % 2, 1_700_000_010)
+        sums = "\n".join(f"{second} 8 2000000 500000 250000 250000" for second in seconds)
+        path.write_text(f"{sums if aggregated else shifted}\n")
+    return paths
+
+
+@pytest.mark.parametrize("aggregated", [False, True])
+def test_the_logs_of_the_threads_of_pgbench_are_one_run(
+    replayer: Replayer, tmp_path: Path, *, aggregated: bool
+) -> None:
+    """In any order; the logs of another run, with another PID, are another run."""
+    paths = of_threads(tmp_path, aggregated=aggregated)
+    other = tmp_path / "agg.5000"
+    other.write_text(logged(1_700_001_000))
+    (tmp_path / "out").mkdir()
+    printed = replayer(
+        "import", "pgbench", paths[2], other, paths[0], paths[1], "--json",
+        "--results", tmp_path / "out",
+    ).out  # fmt: skip
+    rates = {
+        run["workload"]["source"].rpartition(" ")[2]: [
+            one["value"]
+            for step in run["steps"]
+            for one in step["measurements"]
+            if one["metric"] == "pgbench.tps"
+        ]
+        for run in map(json.loads, printed.splitlines())
+    }
+
+    assert rates == {
+        "agg.5000": [pytest.approx(8)],
+        "agg.4711": [pytest.approx(8 * (29 / 10 if aggregated else 3))],
+    }
+
+
+@pytest.mark.parametrize("aggregated", [False, True])
+@pytest.mark.parametrize("thread", [0, 1, 2])
+def test_the_log_of_one_thread_of_pgbench_has_no_rate(
+    thread: int, tmp_path: Path, *, aggregated: bool
+) -> None:
+    """Those of the others are in the same folder; their latencies are not known."""
+    path = of_threads(tmp_path, aggregated=aggregated)[thread]
+    (run,) = read("pgbench", path).runs
+    (step,) = run.steps
+    both = imported.joined([tmp_path / "agg.4711", tmp_path / "agg.4711.1"])
+    (most,) = registry.load("imports", "pgbench").read(both, "").runs
+
+    for one, missing in (
+        (step, "agg.4711" if thread else "agg.4711.1"),
+        (most.steps[0], "agg.4711.2"),
+    ):
+        assert {name.split(".")[1] for name in values(one)} == {"latency"}
+        assert one.series is None
+        assert f"a part of pgbench's threads, as there is {missing}, too" in one.notes[0]
+
+
+def test_a_log_of_pgbench_without_its_first_client_has_no_rate(tmp_path: Path) -> None:
+    """It was copied without the logs of the other threads, or under another name."""
+    log = of_threads(tmp_path, aggregated=False)[1].rename(tmp_path / "log")
+    (run,) = read("pgbench", log).runs
+
+    assert "pgbench.tps" not in values(run.steps[0])
+    assert "as it has no client 0" in run.steps[0].notes[0]
+
+
+def test_a_prefix_with_a_number_is_no_log_of_a_thread() -> None:
+    """`--log-prefix=run.5` gives each run a log whose name ends with its own PID."""
+    names = ["run.5.1200", "run.5.1300", "run.5.1300.1", "run.5.1300.10", "run.5.1300.2"]
+
+    assert registry.load("imports", "pgbench").group_files([names[4], *names[:4]]) == [
+        ["run.5.1200"],
+        ["run.5.1300", "run.5.1300.1", "run.5.1300.2", "run.5.1300.10"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "tps", "skipped"),
     [
