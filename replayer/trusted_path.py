@@ -4,6 +4,7 @@ A path is walked from / down.  Each name is opened below the folder before it, a
 followed unchecked.  Every later call uses the descriptor, so that it uses the folder that was
 checked.  Root follows a link only if root owns it.  Root writes only new files, or files without a
 hard link in another folder.  For an ordinary user the kernel resolves the path, as for any program.
+A command that outlives the process that was given it is checked before root runs it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import errno
 import functools
 import os
 import pwd
+import re
 import shutil
 import stat
 from collections import deque
@@ -23,6 +25,7 @@ from replayer import shell
 from replayer.errors import Impossible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -32,6 +35,8 @@ _LINKS = 40
 """The most links on one path: as many as the kernel follows."""
 _SMALL = 1 << 20
 """The most bytes of a file that is read at once: notes, markers and settings are a few KiB."""
+_BETWEEN = re.compile(r"[^\w%+./-]+")
+"""The signs between two paths in a word: white space, and signs of a shell or of an option."""
 _ALL_USERS = (0, 0, (1 << 32) - 1)
 """The only line of /proc/self/uid_map if no user namespace hides a user."""
 
@@ -261,6 +266,57 @@ def real(path: Path) -> Path:
         if os.path.lexists(path) or path == path.parent:
             return Path(os.path.realpath(path))
         return real(path.parent) / path.name
+
+
+def changeable(words: Sequence[str], folder: Path) -> str:
+    """Return how another user could have changed what a command runs; "" if none could.
+
+    Checked are the command's working folder and all files and folders that its `words` name, also
+    within a word: an interpreter runs the script that an argument names, and looks for files in
+    folders.  A name that a program puts together from parts cannot be checked.
+    """
+    try:
+        own(folder, "the folder").close()
+        paths = (folder / name for word in words for name in _names(word, folder))
+        return next(filter(None, map(_foreign, paths)), "")
+    except (OSError, Impossible) as error:
+        return str(error)
+
+
+def _names(word: str, folder: Path) -> Iterator[str]:
+    """Yield each name in a word that has a / or exists in a folder, such as /a of `-C/a`."""
+    if os.path.lexists(folder / word):
+        yield word
+    for part in _BETWEEN.split(word):
+        option = re.match(r"-+\w?", part)
+        names = {part, part[option.end() :], part[part.find("/") :]} if option else {part}
+        yield from (
+            name for name in names if name and ("/" in name or os.path.lexists(folder / name))
+        )
+
+
+def _foreign(path: Path) -> str:
+    """Return how another user could change a file or folder, or could make a missing one.
+
+    Returns "" if no other user could.
+    """
+    if not os.path.lexists(path):
+        above = next(one for one in path.parents if one.exists())
+        with Folder(above) as folder:
+            reason = folder.shared() or folder.swappable
+        return f"{path} is missing, and {above} {reason}" if reason else ""
+    whole = real(path)
+    for parent in {path.parent, whole.parent}:
+        steady(parent, "the folder").close()
+    about = whole.stat()
+    if stat.S_ISDIR(about.st_mode):
+        own(path, "the folder").close()
+    # A device is not run.
+    if not stat.S_ISREG(about.st_mode):
+        return ""
+    if about.st_uid != 0 or about.st_mode & _WRITABLE:
+        return f"{path} can be changed by other users"
+    return ""
 
 
 def refusal(folder: Path) -> str:

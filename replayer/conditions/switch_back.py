@@ -4,7 +4,8 @@ It is run at the end and at Ctrl-C.  A note in the journal keeps the command, so
 command of replayer runs it after a kill.  No other user can write this note.  But after a kill,
 and perhaps a boot that emptied /tmp, the program or script that the command runs may belong to
 another user.  So if replayer runs as root, it checks the program, the files that the command names
-and the command's folder before it runs a command from such a note.
+and the command's folder before it runs a command from such a note.  It does not run a command of
+which this cannot be checked in full.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import re
 import shlex
 import shutil
 import signal
-import stat
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +32,8 @@ _KIND = "switch"
 NOTES = frozenset({_KIND})
 """Kinds of the journal's notes that `recover` handles."""
 _TIMEOUT = 600.0
+_PLAIN = re.compile(r"[\w@%+=:,./ -]*")
+"""A word, or words with spaces between, without a sign that a shell or an interpreter treats."""
 
 
 @contextlib.contextmanager
@@ -133,41 +135,10 @@ def _split(command: str) -> list[str]:
 def _changeable(words: Sequence[str], folder: Path) -> str:
     """Return how another user could have changed what a command runs; "" if none could.
 
-    Checked are the program, each argument that names a file, and the command's folder: an
-    interpreter runs the script that an argument names, and may look for files in its folder.
+    A word that can be a program in the language of a shell or of another interpreter counts as
+    changeable: the files that it uses cannot be found.
     """
-    try:
-        trusted_path.own(folder, "the folder").close()
-        named = [word.rpartition("=")[2] for word in words[1:]]
-        return next(filter(None, map(_foreign, _files([words[0], *named], folder))), "")
-    except (OSError, Impossible) as error:
-        return str(error)
-
-
-def _files(names: Sequence[str], folder: Path) -> Iterator[Path]:
-    for name in names:
-        path = folder / name
-        if os.path.lexists(path) or ("/" in name and not re.search(r"\s", name)):
-            yield path
-
-
-def _foreign(path: Path) -> str:
-    """Return how another user could have changed a file, or could make a missing one.
-
-    Returns "" if no other user could.
-    """
-    if not os.path.lexists(path):
-        above = next(one for one in path.parents if one.exists())
-        with trusted_path.Folder(above) as folder:
-            reason = folder.shared() or folder.swappable
-        return f"{path} is missing, and {above} {reason}" if reason else ""
-    whole = trusted_path.real(path)
-    for parent in {path.parent, whole.parent}:
-        trusted_path.steady(parent, "the folder").close()
-    about = whole.stat()
-    # A device or a folder is not run.
-    if not stat.S_ISREG(about.st_mode):
-        return ""
-    if about.st_uid != 0 or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"{path} can be changed by other users"
-    return ""
+    for word in words:
+        if not _PLAIN.fullmatch(word):
+            return f"what {word!r} runs cannot be checked"
+    return trusted_path.changeable(words, folder)

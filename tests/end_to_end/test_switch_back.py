@@ -56,6 +56,58 @@ def test_root_runs_nothing_that_another_user_could_have_placed(
     note.drop()
 
 
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sh -c 'sh {theirs}/on.sh 1'",
+        "sh -c 'cd {theirs} && ./on.sh'",
+        "sh -c 'cd {theirs}\nsh on.sh'",
+        "sh -c '. $HOME/on.sh'",
+        """python3 -c "exec(open('{theirs}/on.sh').read())" """,
+        "make -C{theirs} on",
+        "make -C {theirs} on",
+        "env -C.. sh on.sh",
+        "sh -c 'sh theirs.sh'",
+        "python3 -I{theirs} theirs",
+    ],
+)
+def test_root_runs_no_command_of_which_not_all_can_be_checked(
+    own_home: Path, tmp_path: Path, words: str
+) -> None:
+    """Paths within a word, folders in which a program looks, and programs of a shell."""
+    theirs, folder = tmp_path / "theirs", tmp_path / "theirs" / "own"
+    folder.mkdir(parents=True)
+    (folder / "theirs.sh").touch()
+    os.chown(folder / "theirs.sh", FOREIGN, FOREIGN)
+    theirs.chmod(0o1777)
+    note = journal.take("switch", command=words.format(theirs=theirs), folder=str(folder))
+
+    with pytest.raises(ReplayerError, match=f"is not run, as .*run it by hand.* {note.path}$"):
+        switch_back.recover(note)
+    note.drop()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "words",
+    [
+        "true -w 'net.ipv4.tcp_rmem=4096 87380 6291456'",
+        "true -c all frequency-set -g performance",
+        "sh -c 'sh {own}/on.sh' -o /dev/null",
+        "tee -a --output-error=warn {own}/out",
+    ],
+)
+def test_root_runs_a_command_whose_files_are_its_own(
+    own_home: Path, tmp_path: Path, words: str
+) -> None:
+    """Values with spaces are no paths, and a device is not run."""
+    (tmp_path / "on.sh").touch()
+    note = journal.take("switch", command=words.format(own=tmp_path), folder=str(tmp_path))
+
+    assert "switched back" in switch_back.recover(note)
+
+
 def test_a_command_that_fails_again_says_how_it_is_not_tried_any_more(own_home: Path) -> None:
     """What it wrote to may be gone, such as a cgroup: it would fail before every run, for ever."""
     note = journal.take("switch", command="/bin/sh -c 'exit 3'", folder="/")
