@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import journal, shell, signals
+from replayer import journal, shell, signals, trusted_path
 from replayer.analysis.differences import boot_plan
 from replayer.boots import loaders, sequence, state, systemd_unit, teardown, turns
 from replayer.boots.kernels import KernelEntry
@@ -101,6 +102,8 @@ def _gone_on(system: System, inner: Folder, current: BootsState) -> BootsState:
 def _seen(system: System, current: BootsState) -> BootObservation:
     way = loaders.load(current.way)
     missing = _unmounted(system, current)
+    if not missing:
+        check_owner(Path(current.plan), Path(current.folder))
     finished = frozenset() if missing else frozenset(_finished(current))
     return BootObservation(
         boot=system.boot,
@@ -145,6 +148,27 @@ def _unmounted(system: System, current: BootsState) -> str:
             return f"{' and '.join(missing)} was not mounted within {MOUNT_SECONDS:.0f} s"
         time.sleep(_POLL_SECONDS)
     return "" if Path(current.plan).is_file() else f"the plan {current.plan} is not there"
+
+
+def check_owner(plan: Path, folder: Path) -> None:
+    """Raise Impossible if another user can change a plan file, or swap it or the working folder.
+
+    As long as the plan runs, both decide what root does.
+    """
+    try:
+        with trusted_path.steady(plan.parent, "the plan's folder") as above:
+            mode = above.mode(plan.name)
+            if stat.S_ISREG(mode):
+                above.read(plan.name)
+    except OSError as error:
+        raise Impossible(f"the plan {plan} is not root's own: {error.strerror}") from error
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Impossible(f"the plan {plan} can be written by others: chmod go-w {plan}")
+    try:
+        trusted_path.own(folder, "the plan's working folder").close()
+    except OSError as error:
+        words = f"the plan's working folder {folder} cannot be used: {error.strerror}"
+        raise Impossible(words) from error
 
 
 def _finished(current: BootsState) -> Iterable[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +99,9 @@ def intent(
     """
     permit(system)
     path = trusted_path.real(plan)
-    schedule = _trusted(path)
+    service.check_owner(path, Path.cwd())
+    teardown.check_then(then, Path.cwd())
+    schedule = boot_plan.load(path)
     left = _boots_left(system, schedule, path)
     if not left:
         how = f"replayer {shlex.join(schedule.job)}" if schedule.job else f"replayer compare {plan}"
@@ -165,23 +166,6 @@ def permit(system: System, *, driven: str = "") -> None:
             f"the plan {current.plan} was started already: `replayer boots status` shows its "
             f"progress, `replayer boots stop` ends it"
         )
-
-
-def _trusted(path: Path) -> BootSchedule:
-    """Return the plan in the file `path`; raise Impossible if another user can change this file.
-
-    As long as the plan runs, the file decides what root does.
-    """
-    with trusted_path.steady(path.parent, "the plan's folder") as folder:
-        mode = folder.mode(path.name)
-        try:
-            if stat.S_ISREG(mode):
-                folder.read(path.name)
-        except OSError as error:
-            raise Impossible(f"the plan {path} is not root's own: {error.strerror}") from error
-        if mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise Impossible(f"the plan {path} can be written by others: chmod go-w {path}")
-    return boot_plan.load(path)
 
 
 def installed(system: System, schedule: BootSchedule, name: str) -> dict[str, KernelEntry]:

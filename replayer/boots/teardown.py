@@ -94,9 +94,21 @@ def then(system: System, inner: trusted_path.Folder, current: BootsState) -> Non
     again = "1" if restarts(system, current) else ""
     log = str(inner.path / state.LOG)
     try:
+        check_then(current.then, Path(current.folder))
         _run_then(current, REPLAYER_BOOTS_LOG=log, REPLAYER_BOOTS_RESTARTS=again)
     except ReplayerError as error:
         state.say(inner, f"the command for the end failed: {error}")
+
+
+def check_then(command: str, folder: Path) -> None:
+    """Raise Impossible if another user could have changed what the command for the end runs.
+
+    Root runs it in `folder`, boots after it was given: meanwhile a file that it names may have been
+    removed from /tmp, and made again by another user.
+    """
+    reason = trusted_path.changeable([command], folder) if command else ""
+    if reason:
+        raise Impossible(f"root does not run --then {command!r}, as {reason}")
 
 
 def then_here(current: BootsState, lines: Sequence[str]) -> None:

@@ -357,21 +357,83 @@ def test_the_service_writes_through_no_link(machine: Machine, boots: Boots, plan
     machine.unit.unlink()
 
 
-@pytest.mark.parametrize("who", ["file", "folder", "mode"])
+@contextlib.contextmanager
+def changeable(plan: Path, part: str, working: Path) -> Iterator[None]:
+    """Let another user change a plan's file, its folder or its working folder, in the block."""
+    if part == "file":
+        os.chown(plan, 65534, 65534)
+    elif part == "mode":
+        plan.chmod(0o666)
+    folder = {"folder": plan.parent, "working folder": working}.get(part)
+    if folder is not None:
+        folder.chmod(0o777)
+    yield
+    if folder is not None:
+        folder.chmod(0o755)
+
+
+_PARTS = ["file", "folder", "mode", "working folder"]
+
+
+@pytest.mark.parametrize("part", _PARTS)
 def test_a_plan_that_somebody_else_could_change_is_refused(
-    machine: Machine, boots: Boots, plan: Path, who: str
+    machine: Machine, boots: Boots, replayer: Replayer, part: str
 ) -> None:
     """Root follows no plan that another user can write."""
-    if who == "file":
-        os.chown(plan, 65534, 65534)
-    elif who == "mode":
-        plan.chmod(0o666)
-    else:
-        machine.root.chmod(0o777)
-    boots("start", plan, "--yes", status=2)
-    machine.root.chmod(0o755)
+    (machine.root / "plans").mkdir()
+    plan = booted.plan(machine.root / "plans" / "boots.plan")
+    with changeable(plan, part, replayer.folder):
+        done = boots("start", plan, "--yes", status=2)
 
+    assert (f"the plan's {part} " if "folder" in part else f"the plan {plan} ") in done.err
     assert machine.boots() == 0
+    assert left(machine) == []
+
+
+@pytest.mark.parametrize("part", _PARTS)
+def test_a_plan_that_somebody_else_can_change_after_its_start_is_not_followed(
+    machine: Machine, boots: Boots, replayer: Replayer, part: str
+) -> None:
+    """A boot may empty the folder in which it was."""
+    (machine.root / "plans").mkdir()
+    plan = booted.plan(machine.root / "plans" / "boots.plan")
+    boots("start", plan, "--yes")
+    with changeable(plan, part, replayer.folder):
+        text = boots.unattended()
+
+    words = f"the plan's {part} " if "folder" in part else f"the plan {plan} "
+    assert f"the plan is stopped: {words}" in text
+    assert not machine.read("steps")
+    assert left(machine) == []
+
+
+def test_a_command_for_the_end_that_somebody_else_could_place_is_refused(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
+    """A path in the shell's text: a boot may empty /tmp, and another user may make it again."""
+    shared = machine.root / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    done = boots("start", plan, "--yes", "--then", f"cd /;sh '{shared}/done.sh'|cat", status=2)
+
+    assert f"root does not run --then \"cd /;sh '{shared}/done.sh'|cat\", as" in done.err
+    assert machine.boots() == 0
+    assert left(machine) == []
+
+
+def test_a_command_for_the_end_that_somebody_else_has_changed_is_not_run(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
+    """The plan is done; what would run at its end was looked at again."""
+    script, ran = machine.root / "done.sh", machine.root / "ran"
+    script.write_text(f"touch {ran}\n")
+    boots("start", plan, "--yes", "--then", f"mail me@example.org </dev/null; sh {script}")
+    os.chown(script, 65534, 65534)
+    text = boots.unattended()
+
+    assert "the plan is done" in text
+    assert "the command for the end failed: root does not run --then" in text
+    assert not ran.exists()
     assert left(machine) == []
 
 
