@@ -19,7 +19,7 @@ from replayer.engines import credentials, driver, login, wires
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, connector_of, url_of
 from replayer.engines.wire_session import Refused, SessionLogin
-from replayer.engines.wires import DumpLoader
+from replayer.engines.wires import DumpForm, DumpLoader
 from replayer.errors import Impossible, ReplayerError
 
 SECRET = "marlintrout"
@@ -170,6 +170,22 @@ def try_replay(text: str) -> None:
             poll.poll(5000)
     except Refused as error:
         raise ReplayerError(str(error)) from error
+
+
+@pytest.mark.parametrize("form", ["plain", "archive", "folder"])
+def test_no_secret_stands_on_the_command_line_that_loads_a_dump(form: DumpForm) -> None:
+    """The program has the password from its environment; no other one is given."""
+    where = f"postgresql://me:{SECRET}@127.0.0.1/db"
+    load = wires.load("postgres").make_loader
+    loader = load(form, connector_of(url_of(where, POSTGRES)).arguments)
+    assert loader is not None
+    assert SECRET not in " ".join(loader.words)
+    assert loader.environment["PGPASSWORD"] == SECRET
+
+    where += "?sslmode=require&sslpassword=conger"
+    with pytest.raises(Impossible, match=r"^[^\n]*sslpassword[^\n]*by hand[^\n]*$") as refusal:
+        load(form, connector_of(url_of(where, POSTGRES)).arguments)
+    assert "conger" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("layer", [try_database, try_worker, try_replay])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from replayer import lazy_import
+from replayer.cli.argv_secrets import SECRET
 from replayer.engines import login
 from replayer.engines.server_message import explain_bytes
 from replayer.engines.wire_session import ConnectionAttempt, SessionLogin, WireSession
@@ -17,7 +18,7 @@ from replayer.engines.wires.postgres.postgres_message import (
     encode_values,
 )
 from replayer.engines.wires.postgres.waiting import sleep_soundly
-from replayer.errors import ReplayerError
+from replayer.errors import Impossible, ReplayerError
 
 SCHEME = "postgresql+psycopg"
 DRIVER = "psycopg"
@@ -144,11 +145,21 @@ def explain(connection: Any, text: bytes, values: Sequence[bytes | None]) -> lis
 
 
 def make_loader(dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader:
-    """Return the command that loads a dump: psql for a file of SQL, pg_restore for any other."""
+    """Return the command that loads a dump: psql for a file of SQL, pg_restore for any other.
+
+    Raises Impossible if the arguments have a secret that all users could read from the command.
+    """
     plain = _of_libpq(arguments)
     # Older programs reject the parameter, but ignore the environment variable.
     names = {"password": "PGPASSWORD", login.REQUIRE: "PGREQUIREAUTH"}
     variables = {names[name]: plain.pop(name) for name in names if name in plain}
+    secret = next(filter(SECRET.search, plain), "")
+    if secret:
+        raise Impossible(
+            f"the server's address has {secret}, which the program that loads a dump takes on its "
+            f"command line only, where all users can read it: load the dump by hand, and give "
+            f"restore the name of its database"
+        )
     program, words = ("psql", _PSQL) if dump == "plain" else ("pg_restore", _PG_RESTORE)
     return DumpLoader((program,), [*words, "-d", _conninfo(plain)], variables)
 
