@@ -56,9 +56,9 @@ Most systems allow a process a thousand open files. A server that cannot accept 
 try again without a pause.
 """
 _IDLE_SECONDS = 10.0
-"""Seconds in which a connection must send a request."""
+"""Seconds in which a connection must send the head of a request, and then its body."""
 _LARGEST = 4096
-"""The largest size of a request's body in bytes; the body is never read."""
+"""The largest size of a request's body in bytes; the body is never used."""
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 _COMMON = {
     "Cache-Control": "no-store",
@@ -170,6 +170,7 @@ def server_of(rooms: Rooms) -> PageServer:
         max_body_size=_LARGEST,
         max_header_size=_LARGEST * 4,
         idle_connection_timeout=_IDLE_SECONDS,
+        body_timeout=_IDLE_SECONDS,
     )
 
 

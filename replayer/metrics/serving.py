@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import threading
+import time
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler
 
@@ -16,11 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+    from _typeshed import WriteableBuffer
     from prometheus_client import CollectorRegistry
 
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 _PATIENCE = 10
-"""Seconds in which a client must have sent its request."""
+"""Seconds in which a client must have sent its whole request, and then received the answer."""
 _MOST = 64
 """Limit on active threads, one for each connection; above it, new connections are closed."""
 
@@ -82,10 +86,51 @@ def _own(header: str) -> bool:
     return not header or name == "localhost" or reaches_only_itself(name)
 
 
+class _Request(io.RawIOBase):
+    """The bytes of one request, which must all have come within a number of seconds.
+
+    A connection's own timeout begins anew with each byte.
+    """
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection, self._seconds = connection, seconds
+        self._end = time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Receive bytes into a buffer; return their number, 0 at the end of the connection.
+
+        Raises TimeoutError if the seconds are over.
+        """
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            # The answer has its own time.
+            self._connection.settimeout(self._seconds)
+
+
 class _Handler(WSGIRequestHandler):
-    """A request handler without a log of requests: stderr belongs to the run."""
+    """A request handler without a log of requests and errors: stderr belongs to the run."""
 
     timeout = _PATIENCE
+
+    def setup(self) -> None:
+        """Begin the time in which the request must come."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Request(self.connection, self.timeout))
+
+    def handle(self) -> None:
+        """Answer the request; do nothing if it does not come in time, or if the client has left."""
+        with contextlib.suppress(OSError):
+            super().handle()
 
     def log_message(self, *_words: object) -> None:
         """Log nothing."""

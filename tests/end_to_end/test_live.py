@@ -313,6 +313,32 @@ def test_a_crowd_of_connections_takes_no_more_than_its_share(
     asyncio.run(crowd())
 
 
+@pytest.mark.parametrize("body", ["Content-Length: 100", "Transfer-Encoding: chunked"])
+def test_a_connection_that_keeps_its_body_back_is_closed(
+    monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    """It would hold a place for ever, also without access."""
+    monkeypatch.setattr(live_server, "_IDLE_SECONDS", 0.2)
+
+    async def wait() -> None:
+        listening = bound(Address("127.0.0.1", 0), "--live")
+        listening.setblocking(False)
+        access = PageAccess(Address(*listening.getsockname()), None, loopback=True)
+        server = live_server.server_of(live_server.Rooms(View(), access, lambda: None))
+        server.add_socket(listening)
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        writer.write(f"POST / HTTP/1.1\r\nHost: evil\r\n{body}\r\n\r\n".encode())
+        try:
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+        finally:
+            server.stop()
+            listening.close()
+            writer.close()
+            await server.close_all_connections()
+
+    asyncio.run(wait())
+
+
 def test_only_what_reads_is_answered_and_only_by_its_own_name(browser: Browser) -> None:
     """Any other method, Host or place is refused, with a sentence and without a trace."""
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):

@@ -7,6 +7,7 @@ import random
 import socket
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
@@ -348,6 +349,31 @@ def test_a_crowd_of_connections_takes_no_more_than_its_share(
         ]
 
         assert crowd[-1].recv(1) == b""
+
+
+def test_a_request_that_comes_byte_by_byte_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """All its bytes have one deadline, and a client that is too late is not worth a word."""
+    monkeypatch.setattr(serving._Handler, "timeout", 0.5)
+    listener = socket.create_server(("127.0.0.1", 0))
+    with serving.server_of(listener, CollectorRegistry()) as server, contextlib.ExitStack() as ends:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        ends.callback(server.shutdown)
+        slow = ends.enter_context(socket.create_connection(listener.getsockname(), timeout=0.05))
+        until = time.monotonic() + 20
+        answer = None
+        while answer is None and time.monotonic() < until:
+            try:
+                slow.sendall(b"G")
+                answer = slow.recv(1)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                answer = b""
+
+        assert answer == b""
+    assert capfd.readouterr().err == ""
 
 
 def test_what_a_run_tells_is_exported_while_it_runs(under_way: tuple[Path, IO[bytes]]) -> None:
