@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from replayer import assets
 from replayer.engines import credentials, environment, watchdog
 from replayer.engines.connection import Database, Row, url_of
 from replayer.engines.engine import alike
@@ -28,6 +29,8 @@ _CLAIM = VerbName("claim")
 _BACKEND = VerbName("backend")
 _PROCESS = re.compile(r"^(?:PID: )?(\d+)\s*$", re.MULTILINE)
 """A process id alone, or in a line of ClickHouse's file `status`."""
+_MOST_BYTES = 64 * 1024
+"""The most bytes that are read of a file: such a file has a few lines."""
 _POOL_TRIES = 3
 """Number of queries in the check for a pooler.
 
@@ -210,8 +213,9 @@ class Remote:
                     f"where the server's files are is not known: {error}",
                     "give this user the rights that `replayer check --engine URL` prints",
                 )
-            except (ReplayerError, OSError):
-                # The engine has no verb for that, or the server does not answer: nothing is proven.
+            except (ReplayerError, OSError, ValueError):
+                # The engine has no verb for that, or the server does not answer, or it names what
+                # cannot be a path: nothing is proven.
                 self._data = None
         return self._data
 
@@ -222,7 +226,7 @@ class Remote:
         row = database.row(_LOCATION)
         for folder in environment.folders(self.engine.name, Path(row["directory"])):
             try:
-                here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
+                here = _beginning(folder / row["file"])
             except PermissionError:
                 self._absent = protocol.NoFiles(
                     f"the server's folder {folder} may not be read by this user",
@@ -236,6 +240,15 @@ class Remote:
         return None
 
 
+def _beginning(path: Path) -> str:
+    """Return the first bytes of a regular file, as text; raise OSError if it cannot be read.
+
+    The server names the file, and may be broken or hostile: it can be a device or a pipe.
+    """
+    with assets.open_regular(path) as file:
+        return file.read(_MOST_BYTES).decode(errors="replace")
+
+
 def _process(row: Mapping[str, Any], folder: Path) -> int:
     """Return the id of the server's main process; 0 if it is not known.
 
@@ -245,7 +258,7 @@ def _process(row: Mapping[str, Any], folder: Path) -> int:
     process = row["process"]
     if process is None and row.get("pid_file"):
         with contextlib.suppress(OSError):
-            process = (folder / row["pid_file"]).read_text(encoding="utf-8", errors="replace")
+            process = _beginning(folder / row["pid_file"])
     known = _PROCESS.search(str(process))
     return int(known[1]) if known else 0
 

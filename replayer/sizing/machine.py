@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from replayer import assets
 from replayer.engines import environment
 from replayer.machine import diskstats, network, processes, processors
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _SAME_START = 3.0
 """Seconds by which the start times of the server and of the kernel's process may differ."""
+_LONGEST_LINE = 64
+"""The most bytes that are read of the first line of a PID file."""
 _PROCESSOR = re.compile(rb"^cpu\d", re.MULTILINE)
 _MEMORY = re.compile(rb"^(MemTotal|MemAvailable|Cached): +(\d+)", re.MULTILINE)
 
@@ -165,9 +168,13 @@ def located(engine: str, row: Row, listener: int) -> Location | None:
 
 
 def _noted(pid_file: Path) -> int:
-    """Return the process number in a PID file; 0 if there is none or it cannot be read."""
+    """Return the process number in a PID file; 0 if there is none or it cannot be read.
+
+    The server names the file, and may be broken or hostile: it can be a device or a pipe.
+    """
     try:
-        first = pid_file.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
-    except OSError:
+        with assets.open_regular(pid_file) as file:
+            first = file.readline(_LONGEST_LINE).strip()
+    except (OSError, ValueError):
         return 0
     return int(first) if first.isdigit() and len(first) < 10 else 0

@@ -1,14 +1,17 @@
 """readings: totals become rates, and whatever cannot be subtracted becomes a gap."""
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from replayer.engines import engine as engines
+from replayer.engines.connection import Row
 from replayer.errors import Impossible
-from replayer.machine import processors
+from replayer.machine import processes, processors
 from replayer.machine.diskstats import DiskCounters
 from replayer.results.profile import Gap, ProfileSource
 from replayer.sizing import machine, source
@@ -264,3 +267,22 @@ def test_the_requests_of_several_disks_are_added_up() -> None:
         read_ms=0, write_ms=0, busy_ms=0, queue_ms=0))  # fmt: skip
     assert math.isnan(rates((disk, later), md)["read_await_ms"])
     assert rates((disk, later), md)["write_iops"] == 3100
+
+
+def test_a_pid_file_that_the_server_names_is_read_in_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broken or hostile server may name a device, or a file without an end."""
+    monkeypatch.chdir(tmp_path)
+    pid = os.getpid()
+    (tmp_path / "right").write_text(f"{pid}\n")
+    (tmp_path / "long").write_text(f"{' ' * (1 << 20)}{pid}\n")
+    about = {"directory": str(tmp_path), "started": processes.started(pid)}
+
+    def located(pid_file: str) -> machine.Location | None:
+        return machine.located("postgres", Row({**about, "pid_file": pid_file}), 0)
+
+    assert located("right") == machine.Location(tmp_path, pid)
+    assert located("/dev/null") is None
+    assert located("long") is None
+    assert located("right\0") is None

@@ -6,11 +6,14 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
+from sqlalchemy import make_url
 
 from replayer import journal
 from replayer.engines import engine
+from replayer.engines.connection import Database, Row
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.machine import processes
 from replayer.servers import data_folder, private, programs, protocol, settings, socket_folder
@@ -441,6 +444,47 @@ def test_every_server_keeps_the_contract() -> None:
     promised = {name for name in vars(protocol.Server) if not name.startswith("_")}
     for kind in (private.PrivateServer, Remote):
         assert all(callable(getattr(kind, name)) for name in promised)
+
+
+class Answers:
+    """A database whose server answers with one row."""
+
+    def __init__(self, **row: object) -> None:
+        self._row = Row(row)
+
+    def row(self, _verb: object) -> Row:
+        """Return the row."""
+        return self._row
+
+
+def told(**row: object) -> Remote:
+    """Return a server after it has reported where its data is."""
+    server = Remote(engine.load("postgres"), make_url("postgresql://db/shop"))
+    server.locate(cast("Database", Answers(**row)))
+    return server
+
+
+@pytest.mark.parametrize("file", ["device", "long", "no path"])
+def test_a_file_that_a_server_names_is_read_in_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    """A broken or hostile server may name a device, or a file without an end."""
+    text = "7" * (1 << 20)
+    (tmp_path / "long").write_text(text)
+    (tmp_path / "short").write_text("1")
+    (tmp_path / "short.pid").write_text(f"{os.getpid()}\n")
+    (tmp_path / "long.pid").write_text(f"{text}\n{os.getpid()}\n")
+    monkeypatch.chdir(tmp_path)
+    about = {"directory": str(tmp_path), "file": "short", "content": "1", "process": None}
+    wrong = {
+        "device": {"directory": "/dev", "file": "null", "content": ""},
+        "long": {"file": "long", "content": text},
+        "no path": {"file": "short\0"},
+    }[file]
+
+    assert os.getpid() in told(**about, pid_file="short.pid").pids()
+    assert told(**about, pid_file="long.pid").pids() == []
+    assert told(**{**about, **wrong}).data_directory() is None
 
 
 def test_parts_of_the_cpu_time_never_shrink() -> None:
