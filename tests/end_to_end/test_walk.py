@@ -180,6 +180,19 @@ def test_readers_are_told_from_others(context: Context, tree: Path) -> None:
     assert cold.device_bytes is None or known(cold.device_bytes) >= known(cold.own_bytes)
 
 
+@pytest.mark.parametrize("holes", [0, 1])
+def test_the_rate_over_holes_is_not_the_disks(context: Context, tree: Path, holes: int) -> None:
+    """The data of a sparse file is cold, but no device reads the holes that the rate counts."""
+    if holes:
+        os.truncate(tree / "0" / "deep" / "file-0", PRIME * PRIME * BLOCK)
+    with context.watching(context.host.device_of(tree), tree) as sampler:
+        device = sampler.device
+    outcome = performed(walk, spec_of(path=tree, cold="cold"), context)
+
+    assert cold_of(outcome).got is Temperature.COLD, cold_of(outcome).why
+    assert (outcome.reads is None) == bool(holes or device is None)
+
+
 @contextlib.contextmanager
 def foreign_reads(folder: Path) -> Iterator[None]:
     """Read a file of another folder around the page cache, over and over, with dd."""

@@ -6,7 +6,7 @@ import pytest
 
 from replayer.model import StepResult
 from replayer.report.documents import step_layout
-from replayer.run.display import Brief, Sentence
+from replayer.run.display import Brief, Sentence, Tone
 from replayer.steps.buffers import display as of_buffers
 
 UNITS = {
@@ -73,6 +73,33 @@ def test_buffers_that_missed_one_block_of_many_did_not_find_all() -> None:
 
     (shown,) = of_buffers.form(result_of("buffers", {}, tables={"buffers": (row,)})).brief.results
     assert shown == "99.999 % in 1.00 GiB"
+
+
+WALKED = {"walk.files": 3.0, "walk.bytes": 100.0 * (1 << 20), "walk.throughput": 5e8}
+
+
+@pytest.mark.parametrize(
+    ("data", "stored", "unstored"),
+    [
+        (10, 10, "90.0 MiB are holes"),
+        (94, 94, "6.00 MiB are holes"),
+        (100, 50, "50.0 MiB are holes or saved by compression"),
+        (95, 95, ""),
+        (100, 100, ""),
+    ],
+)
+def test_a_cold_walk_over_bytes_that_no_disk_stores_is_not_the_disks_rate(
+    data: int, stored: int, unstored: str
+) -> None:
+    """The bytes of the rate and those of the proof must be the same: else the answer names both."""
+    sizes = {"file_bytes": 100 << 20, "data_bytes": data << 20, "stored_bytes": stored << 20}
+    cold = {"asked": "cold", "got": "cold", "method": "", "proof": "", **sizes}
+    form = step_layout.of(result_of("walk", WALKED, cold=cold))
+    bad = [part.text for part in form.parts if isinstance(part, Sentence) and part.tone is Tone.BAD]
+
+    assert (unstored in form.brief.clause) if unstored else not bad
+    assert ("from a cold disk" in form.brief.clause) != bool(unstored)
+    assert [unstored in text for text in bad] == [True] * bool(unstored)
 
 
 def replay_of(errors: int, fingerprints: int, slower: int, varying: int) -> StepResult:

@@ -7,7 +7,19 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from replayer.model import StepResult, Temperature
-from replayer.run.display import Brief, Chart, ChartTrace, Form, OneFact, Part, Results, TableRows
+from replayer.run.display import (
+    Brief,
+    Chart,
+    ChartTrace,
+    Form,
+    OneFact,
+    Part,
+    Results,
+    Sentence,
+    TableRows,
+    Tone,
+)
+from replayer.steps.walk.unstored import kind_of_unstored, unstored_bytes
 from replayer.units import show, show_count, show_size
 
 _TIMES = ("user", "system", "real")
@@ -42,7 +54,7 @@ def form(result: StepResult) -> Form:
     table = TableRows(["seconds", "user", "system", "total", "real"], rows)
     parts: list[Part] = [OneFact("threads"), table, OneFact("directory_entries")]
     return Form(
-        parts,
+        [*parts, *_doubt(result)],
         metrics=frozenset(metrics),
         facts=frozenset({"threads", "directory_entries", "mode", "block_size_bytes"}),
         headline=("walk.throughput", "walk.read.real"),
@@ -64,7 +76,30 @@ def _brief(result: StepResult) -> Brief:
         return Brief(did)
     source = _SOURCES.get(result.cold.got if result.cold else Temperature.UNKNOWN, "")
     shown = show(rate, "bytes/s")
-    return Brief(did, [shown], subject="Read", clause=f"{show_size(size)}{source} at {shown}")
+    unstored = _unstored(result)
+    if unstored:
+        source = f", of which {unstored},"
+    proof = "not the disk's rate" if unstored else ""
+    clause = f"{show_size(size)}{source} at {shown}"
+    return Brief(did, [shown], proof, subject="Read", clause=clause)
+
+
+def _doubt(result: StepResult) -> Iterator[Part]:
+    """Yield a sentence if the rate of a cold walk counts bytes that no disk stores."""
+    unstored, size = _unstored(result), result.value("walk.bytes")
+    if unstored and size is not None:
+        text = f"NOT THE DISK'S RATE: of {show_size(size)} read, {unstored}, which no disk reads"
+        yield Sentence(text, Tone.BAD)
+
+
+def _unstored(result: StepResult) -> str:
+    """Return how many bytes of a cold walk no disk stores, such as `1.48 GiB are holes`.
+
+    Returns "" if they are few.
+    """
+    cold = result.cold
+    unstored = unstored_bytes(cold, result.value("walk.bytes") or 0.0)
+    return f"{show_size(unstored)} are {kind_of_unstored(cold)}" if cold and unstored else ""
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:

@@ -15,6 +15,7 @@ from replayer.run.step_recorder import StepRecorder
 from replayer.steps.walk.file_listing import FileListing
 from replayer.steps.walk.reading import WalkMeasurement
 from replayer.steps.walk.spec import Spec
+from replayer.steps.walk.unstored import unstored_bytes
 from replayer.storage import file_reader
 from replayer.storage.file_reader import ReadResult
 from replayer.units import show_size
@@ -51,9 +52,10 @@ def device_reads(
 
     The depth is the number of threads, because each thread waits for one block at a time.  Returns
     None if `device`, the name of the disk, is None, or if the files were not cold: then some reads
-    came from memory.
+    came from memory.  Returns None as well if the files have holes or are compressed: then some
+    reads needed no disk.
     """
-    if cold.got is not Temperature.COLD or device is None:
+    if cold.got is not Temperature.COLD or device is None or unstored_bytes(cold, reading.bytes):
         return None
     return Reads(
         per_second=reading.reads / reading.real,
