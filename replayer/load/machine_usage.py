@@ -109,6 +109,8 @@ class Activity:
     lock_waits: int | None = None
     deadlocks: int | None = None
     temp_bytes: int | None = None
+    other_databases: int = 0
+    """Blocks that were not in the server's buffers, for other databases of the server."""
     stepped: float = 0.0
     """Seconds by which the server's clock was set forward meanwhile, below 0 if it was set back.
 
@@ -195,9 +197,22 @@ def counted(database: Database) -> Counted:
     asked_ns = time.monotonic_ns()
     if database.engine.verb(protocol.COUNTERS) is None:
         return Counted(ServerCounters(asked_ns / 1e9, 0, 0), more, asked_ns, asked_ns)
-    row = database.row(protocol.COUNTERS)
-    counters = ServerCounters(row.real("clock"), row.number("hits"), row.number("reads"))
+    counters = block_counters(database)
     return Counted(counters, more, asked_ns, time.monotonic_ns())
+
+
+def block_counters(database: Database) -> ServerCounters:
+    """Read and return the server's counters of blocks, and its clock.
+
+    A server that does not count blocks by database has counted those of all of them as its own.
+    """
+    row = database.row(protocol.COUNTERS)
+    return ServerCounters(
+        row.real("clock"),
+        row.number("hits"),
+        row.number("reads"),
+        row.number("other_databases") if "other_databases" in row else 0,
+    )
 
 
 def activity(
@@ -220,7 +235,8 @@ def activity(
     waited = (opened_ns - before.clock_ns + after.clock_ns - ended_ns) / 1e9
     seconds = (ended_ns - opened_ns) / 1e9 if stepped else last.clock - first.clock - waited
     hits, reads = last.hits - first.hits, last.reads - first.reads
-    return Activity(seconds, hits, reads, **moved, stepped=stepped)
+    apart = last.other_databases - first.other_databases
+    return Activity(seconds, hits, reads, **moved, other_databases=apart, stepped=stepped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ if a device read is one block (at most 1.5 blocks on average). If device reads a
 bytes read / block size / RIOPS. The device's counters include all programs. If it is known what the
 server's processes read themselves (/proc/PID/io), other readers do not change the verdict. If they
 read clearly more than the device counted, its counter lacks reads, and only `physical` is proven.
+The server's processes also read for its other databases. If the verdict depends on how many of
+their blocks came from the device, it is `unknown`.
 """
 
 import math
@@ -45,6 +47,11 @@ _UNCOUNTED_FROM = 1.1
 
 Both are read within milliseconds of each other, so that they differ a little on a busy device.
 """
+COUNTED_LATE = 2
+"""Sessions of other databases may have read up to so many times the blocks that are counted.
+
+A session counts its blocks when a statement ends, at most once a second, so that some are missing.
+"""
 _MIB = 1 << 20
 _LITTLE = 16 * _MIB
 """The traffic of other programs is compared with at least this many bytes."""
@@ -74,11 +81,13 @@ class ServerCounters:
     """The server's block counters and its clock (seconds since 1970), read at the same time.
 
     `hits` are blocks found in the server's buffers, `reads` blocks that were missing there.
+    `other_databases` are blocks that were missing there for other databases of the server.
     """
 
     clock: float
     hits: int
     reads: int
+    other_databases: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,7 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     own_bytes: int | None = None,
     own_write_bytes: int = 0,
     other_reads_blocks: int = 0,
+    other_databases_blocks: int = 0,
 ) -> Ledger:
     """Return the ledger of a window: the rates of buffers, page cache and device, and the verdict.
 
@@ -135,15 +145,17 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     are the step's blocks, missing and found in the server's buffers. `delta` is the work of the
     whole device. `own_bytes` is what the server's processes read from it, None if unknown, and
     `own_write_bytes` what they wrote. `other_reads_blocks` are blocks that other users' sessions
-    missed. Bytes read are divided between the step and these sessions in proportion to the missed
-    blocks, each of `block_size` bytes. Without `delta` the verdict is `buffered` or `unknown`, and
-    a note has the reason.
+    missed, `other_databases_blocks` those that were missing for other databases of the server.
+    Bytes read are divided between the step and these others in proportion to the missed blocks,
+    each of `block_size` bytes. Without `delta` the verdict is `buffered` or `unknown`, and a note
+    has the reason.
     """
     missed = _rate(reads_blocks, window_seconds)
     every_block = reads_blocks + other_reads_blocks
-    own_share = reads_blocks / every_block if every_block else 1.0
+    apart = max(0, other_databases_blocks)
+    own_share = reads_blocks / (every_block + apart) if every_block else 1.0
     needed = every_block * block_size
-    verdict, notes = _judge(needed, delta, block_size, own_bytes)
+    verdict, notes, hidden = _judge_apart(needed, delta, block_size, own_bytes, apart * block_size)
     blocks = reads_blocks + hits_blocks
     if blocks and reads_blocks <= BUFFERED_AT_MOST * blocks:
         verdict = ReadOrigin.BUFFERED
@@ -153,7 +165,9 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     if asked is not None and verdict not in (asked, ReadOrigin.UNKNOWN):
         notes.insert(0, f"asked for {asked}, got {verdict}")
     reads = None if delta is None else _rate(delta.reads, window_seconds)
-    unclear = verdict is not ReadOrigin.PHYSICAL and _lacks_reads(needed, delta, own_bytes)
+    unclear = verdict is not ReadOrigin.PHYSICAL and (
+        hidden or _lacks_reads(needed, delta, own_bytes)
+    )
     read_bytes = 0 if delta is None else _bytes(delta, own_bytes)
     read_blocks = _rate(read_bytes / block_size, window_seconds)
     return Ledger(
@@ -182,18 +196,42 @@ def _bytes(delta: Moved, own_bytes: int | None) -> int:
     return delta.read_bytes if own_bytes is None else min(own_bytes, delta.read_bytes)
 
 
+def _judge_apart(
+    needed: int, delta: Moved | None, block_size: int, own_bytes: int | None, other_bytes: int
+) -> tuple[ReadOrigin, list[str], bool]:
+    """Return the verdict, its notes, and whether other databases of the server hide the origin.
+
+    `other_bytes` were missing in the server's buffers for other databases. The device may have
+    delivered all or none of them, so the verdict must be the same in both cases.
+    """
+    verdict, notes = _judge(needed, delta, block_size, own_bytes)
+    if delta is None or not needed or other_bytes <= FOREIGN_FROM * needed:
+        return verdict, notes, False
+    missed = f"other databases of this server missed {other_bytes / _MIB:,.0f} MiB meanwhile"
+    without, _ = _judge(needed, delta, block_size, own_bytes, COUNTED_LATE * other_bytes)
+    if verdict is without:
+        return verdict, [*notes, missed], False
+    reason = f"{missed}: how much of the device's reads was for them is not known"
+    return ReadOrigin.UNKNOWN, [reason], True
+
+
 def _judge(
-    needed: int, delta: Moved | None, block_size: int, own_bytes: int | None
+    needed: int,
+    delta: Moved | None,
+    block_size: int,
+    own_bytes: int | None,
+    other_bytes: int = 0,
 ) -> tuple[ReadOrigin, list[str]]:
+    """Return the verdict and its notes, if the device delivered `other_bytes` for others."""
     if delta is None:
         return ReadOrigin.UNKNOWN, ["the device's reads could not be counted"]
     if not needed:
         return ReadOrigin.UNKNOWN, ["the server counted no block"]
     notes = []
-    share = _bytes(delta, own_bytes) / needed
+    share = max(0, _bytes(delta, own_bytes) - other_bytes) / needed
     average = delta.read_bytes / delta.reads if delta.reads else 0.0
     if average <= _ONE_BLOCK * block_size:
-        by_requests = delta.reads * block_size / needed
+        by_requests = max(0, delta.reads * block_size - other_bytes * (own_bytes is None)) / needed
         share = by_requests if own_bytes is None else min(share, by_requests)
     else:
         notes.append(f"a device read was {average / 1024:.0f} KiB on average: verdict by bytes")

@@ -229,6 +229,30 @@ def test_a_statement_that_needed_nothing_is_not_cold(
     assert "from the device" in cold_of(outcome).why
 
 
+def test_next_to_reads_for_other_databases_that_may_be_its_own_no_scan_is_cold(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their processes are the server's, so that the server's bytes prove nothing of the table."""
+    built(context)
+    counted = itertools.count(0, 1 << 40)
+    monkeypatch.setattr(scan, "_missed_apart", lambda _: next(counted))
+    cold = cold_of(perform(context))
+
+    assert cold.got is Temperature.UNKNOWN
+    assert "1.00 TiB were read for other databases of this server meanwhile" in cold.why
+
+
+@pytest.mark.parametrize(
+    ("apart", "got"), [(0, "cold"), (275, "cold"), (276, "unknown"), (9000, "unknown")]
+)
+def test_a_scan_is_cold_as_far_as_the_bytes_left_for_it_prove_that(apart: int, got: str) -> None:
+    """Of 1,500 bytes twice 276 may have been for others, and 948 are less than 95 % of 1,000."""
+    before = {"asked": "cold", "got": "cold", "method": "", "proof": "", "own_bytes": 1500}
+    cold = Cold.model_validate(before)
+
+    assert scan._less_apart(cold, apart, 1000).got.value == got
+
+
 def test_hot_scan_finds_the_files_in_memory(context: Context) -> None:
     """With cold = "hot" the page cache has the table before the clock starts."""
     built(context)

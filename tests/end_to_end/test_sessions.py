@@ -36,6 +36,7 @@ from tests.beside import beside
 from tests.fixture_types import Surroundings
 from tests.hooked import Hooks, hooked
 from tests.kept_cached import kept_cached
+from tests.known import known
 from tests.limited import limited
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
@@ -665,6 +666,35 @@ def test_other_sessions_of_the_database_are_not_counted(
     assert touched <= counted <= 1.1 * touched
     told = [note for note in outcome.notes if note.startswith("other sessions of this database")]
     assert len(told) == disturbed
+
+
+def read_in_another_database(context: Context) -> None:
+    """Read 100,000 blocks in another database of the server, `apart`, which is made before."""
+    with context.database() as control:
+        control.query("CREATE DATABASE apart")
+        url = control.url.set(database="apart")
+    with contextlib.closing(Database(context.engine, url)) as apart:
+        apart.query("CREATE TABLE public.blocks (filler text) WITH (fillfactor = 10)")
+        filler = "SELECT repeat('x', 1000) FROM generate_series(1, 1000)"
+        apart.query(f"INSERT INTO public.blocks {filler}")
+        for _ in range(100):
+            apart.query("SELECT count(*) FROM public.blocks")
+        apart.query("SELECT pg_stat_force_next_flush()")
+
+
+@pytest.mark.parametrize("keys", [{"operations": 150}, {"rate": 20, "run_time": "2s"}])
+def test_reads_for_another_database_are_named_in_the_ledger(
+    context: Context, keys: dict[str, Any]
+) -> None:
+    """Its processes are the server's, so that the server's bytes prove nothing of the step's."""
+    begin = {"sessions": lambda: read_in_another_database(context)}
+    try:
+        outcome = cached(context, begin, work_unit=255, scale="16M", **keys)
+    finally:
+        with context.database() as control:
+            control.query("DROP DATABASE IF EXISTS apart")
+
+    assert "other databases of this server missed" in known(outcome.ledger).note
 
 
 SET_CLOCK = (

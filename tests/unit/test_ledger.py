@@ -225,6 +225,45 @@ def test_what_others_missed_is_held_against_the_bytes_too() -> None:
     assert cached.ratio == pytest.approx(0.01)
 
 
+@pytest.mark.parametrize(
+    ("own_reads", "apart", "verdict"),
+    [
+        (10, 1000, ReadOrigin.CACHED),  # nobody's reads came from the device
+        (1000, 1000, ReadOrigin.UNKNOWN),
+        (1900, 1000, ReadOrigin.UNKNOWN),  # others may have read more than is counted so far
+        (2900, 1000, ReadOrigin.PHYSICAL),  # also if all blocks of others came from it
+        (1000, 20, ReadOrigin.PHYSICAL),  # 2 % of the step's blocks are few
+        (500, 200, ReadOrigin.MIXED),
+        (0, -5, ReadOrigin.CACHED),  # another database's counters were reset
+    ],
+)
+@pytest.mark.parametrize("counted", [True, False])
+def test_reads_for_other_databases_prove_no_verdict(
+    own_reads: int, apart: int, verdict: ReadOrigin, *, counted: bool
+) -> None:
+    """The server's processes read for all of its databases: only what is left over is proven."""
+    own = own_reads * BLOCK if counted else None
+    made = balance(
+        None, 10.0, 1000, 0, device(own_reads), "vda", BLOCK, own_bytes=own,
+        other_databases_blocks=apart,
+    )  # fmt: skip
+
+    assert made.verdict is verdict
+    assert (made.ratio is None) == (verdict is ReadOrigin.UNKNOWN)
+    assert ("other databases of this server" in made.note) == (apart > 20)
+
+
+def test_a_verdict_that_other_databases_hide_is_not_the_one_asked_for() -> None:
+    """It is neither called so, nor called another one."""
+    made = balance(
+        ReadOrigin.PHYSICAL, 10.0, 50_000, 0, device(150_000), "vda", BLOCK,
+        own_bytes=150_000 * BLOCK, other_databases_blocks=150_000,
+    )  # fmt: skip
+
+    assert made.verdict is ReadOrigin.UNKNOWN
+    assert made.note.startswith("other databases of this server missed 1,172 MiB meanwhile: how")
+
+
 def test_other_sessions_are_told_of_from_a_share_on() -> None:
     """Blocks from 2 % of the own ones on, and rows, which what watches reads as well, from 10 %."""
     assert other_sessions(OtherSessions(hits=3_000, reads=2_999), 300_000, 10.0) == []

@@ -388,6 +388,7 @@ def _keep_accounts(context: Context, window: ReplayWindow, cold: Cold) -> None:
         context.engine.block_size,
         own_bytes=use.own_read_bytes,
         own_write_bytes=use.own_write_bytes or 0,
+        other_databases_blocks=activity.other_databases,
     )
     findings.ledger = balance
     findings.measure("replay.riops", balance.riops, "1/s", _NEITHER)

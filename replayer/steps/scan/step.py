@@ -15,6 +15,7 @@ from replayer.conditions.residency import Residency, residency
 from replayer.engines.connection import Database, Row
 from replayer.engines.verbs import VerbName
 from replayer.load import other_sessions
+from replayer.load.machine_usage import block_counters
 from replayer.load.other_sessions import OthersActivity
 from replayer.model import Better, Cold, Foreign, StepSpec, Temperature
 from replayer.run.context import Context
@@ -22,7 +23,7 @@ from replayer.run.step_recorder import MeasuredWindow
 from replayer.servers import protocol
 from replayer.tables import buffers, checksum, persons, relations
 from replayer.units import show_size
-from replayer.watch import interference
+from replayer.watch import interference, ledger
 
 _FULL = "full count"
 _STATEMENTS = {"avg": VerbName("table/scan"), _FULL: VerbName("table/count")}
@@ -116,7 +117,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
     cold = _made(spec, context, files)
     with context.database() as database:
         cold, before = _after_start(cold, files, database)
-        missed = _missed(database)
+        missed, apart = _missed(database), _missed_apart(database)
         others_before = other_sessions.look(database)
         first = context.account()
         begin = context.sampler.mark()
@@ -126,6 +127,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
         after = residency(files).resident_bytes
         missed = max(0, _missed(database) - missed)
         their_bytes, uncounted = _theirs(database, others_before, cold)
+        apart = max(0, _missed_apart(database) - apart)
     # A remote server's machine has other devices.
     delta = context.sampler.device_delta(begin, end) if files else None
     read = delta.read_bytes if delta is not None else None
@@ -140,6 +142,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
         own.read_bytes if own is not None else None,
         needed_bytes=None if nothing else needed,
     )
+    cold = _less_apart(cold, apart, None if nothing else needed)
     if name == _FULL and needed is not None:
         cold = _held_against_the_table(cold, brought)
     cold = _beside(cold, their_bytes, uncounted)
@@ -210,6 +213,27 @@ def _beside(cold: Cold, their_bytes: int, uncounted: int) -> Cold:
     return cold.model_copy(update={"got": Temperature.UNKNOWN, "why": why, "todo": todo})
 
 
+def _less_apart(cold: Cold, apart_bytes: int, needed_bytes: int | None) -> Cold:
+    """Return `cold`, changed to `unknown` if reads for other databases may be its only proof.
+
+    The server's processes read for all of its databases.  `apart_bytes` were missing in its buffers
+    for the others, and may have come from the device.  What is left must be enough for the
+    `needed_bytes` of the statement.
+    """
+    delivered = cold.device_bytes if cold.own_bytes is None else cold.own_bytes
+    needed = (cold.stored_bytes or 0) if needed_bytes is None else needed_bytes
+    if cold.got is not Temperature.COLD or not apart_bytes or delivered is None:
+        return cold
+    if delivered - ledger.COUNTED_LATE * apart_bytes >= temperature.DEVICE_SHARE * needed:
+        return cold
+    why = (
+        f"{show_size(apart_bytes)} were read for other databases of this server meanwhile, and how "
+        f"much of the device's reads was for them is not known"
+    )
+    todo = "stop what uses the other databases of this server"
+    return cold.model_copy(update={"got": Temperature.UNKNOWN, "why": why, "todo": todo})
+
+
 def _needed(grew: int, missed: int) -> int:
     """Return the bytes that a statement had to read from disk: `grew` or `missed`.
 
@@ -239,6 +263,13 @@ def _missed(database: Database) -> int:
     if verb is None:
         return 0
     return database.row(verb).number("reads") * database.engine.block_size
+
+
+def _missed_apart(database: Database) -> int:
+    """Return the bytes that the server has read for its other databases; 0 if not counted."""
+    if database.engine.verb(protocol.COUNTERS) is None:
+        return 0
+    return block_counters(database).other_databases * database.engine.block_size
 
 
 def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Cold, int | None]:

@@ -118,6 +118,7 @@ def _balance(context: Context, level: LevelResult) -> Ledger:
         context.engine.block_size,
         own_bytes=level.use.own_read_bytes,
         own_write_bytes=level.use.own_write_bytes or 0,
+        other_databases_blocks=level.activity.other_databases,
     )
 
 

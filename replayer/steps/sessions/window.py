@@ -11,10 +11,10 @@ from typing import NamedTuple
 from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError
+from replayer.load.machine_usage import block_counters
 from replayer.load.server_clock import ClockReading, step_between
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context
-from replayer.servers import protocol
 from replayer.steps.sessions.spec import Spec
 from replayer.tables import pgio
 from replayer.tables.pgio import ConnectionLost, Done, SessionJob, SessionResult, TableSet
@@ -88,8 +88,7 @@ def _counters(database: Database) -> ServerCounters:
     The query itself adds a few catalogue blocks to them, while the sessions read hundreds of
     thousands.
     """
-    row = database.row(protocol.COUNTERS)
-    return ServerCounters(row.real("clock"), row.number("hits"), row.number("reads"))
+    return block_counters(database)
 
 
 def _settled(database: Database) -> ServerCounters:
@@ -245,7 +244,7 @@ def _tell_apart(window: SessionsWindow, first: _RowsRead | None, last: _RowsRead
     if all(result.counts_blocks for result in window.results):
         slices = [one for result in window.results for one in result.slices]
         hits, reads = round(sum(s.hits for s in slices)), round(sum(s.reads for s in slices))
-        window.after = ServerCounters(after.clock, before.hits + hits, before.reads + reads)
+        window.after = replace(after, hits=before.hits + hits, reads=before.reads + reads)
         window.others = OtherSessions(
             hits=max(0, after.hits - window.after.hits),
             reads=max(0, after.reads - window.after.reads),
