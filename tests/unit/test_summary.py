@@ -122,6 +122,24 @@ def test_blocks_that_buffers_had_are_no_disk_that_was_not_counted(stored: Run) -
     assert found == [("blocks from the buffers", False), ("disk not counted", True)]
 
 
+@pytest.mark.parametrize(
+    ("asked", "brief"),
+    [
+        (None, "mixed: disk reads/block 0.250"),
+        (ReadOrigin.PHYSICAL, "asked physical, got mixed: disk reads/block 0.250"),
+        (ReadOrigin.MIXED, "disk reads/block 0.250"),
+    ],
+)
+def test_a_verdict_that_was_not_asked_for_is_in_the_proof(
+    stored: Run, asked: ReadOrigin | None, brief: str
+) -> None:
+    """The key `memory` only prepares a mix: where its blocks came from is a result."""
+    mixed = ledger(ReadOrigin.MIXED, asked=asked, ratio=0.25)
+    (proof, *_) = line([with_step(stored, "cached", ledger=mixed, cold=None)], "cached").proofs
+
+    assert proof.brief == brief
+
+
 def test_each_proof_has_its_own_difference_to_what_was_asked(stored: Run) -> None:
     """Of blocks that were neither cold nor from the disk, no difference is printed twice."""
     cached = next(one for one in stored.steps if one.name == "cached")

@@ -333,7 +333,8 @@ def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
     """Return a short proof of where blocks came from: device reads per block not in the buffers.
 
     If this ratio is not known, the words are `blocks from the buffers` or `disk not counted`.  If
-    not `good`, words on what differs from the request are put before it.
+    not `good`, words on what differs from the request are put before it.  If no verdict was asked
+    for, as for a mix of statements, the verdict is put before it.
     """
     ledgers = [one.ledger for one in done if one.ledger is not None]
     ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
@@ -343,7 +344,10 @@ def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
         ratio = "blocks from the buffers" if _needed_no_disk(ledgers) else "disk not counted"
     if good:
         origins = counted([ledger.verdict.value for ledger in ledgers])
-        return ratio if len({one.verdict for one in ledgers}) == 1 else f"{origins}: {ratio}"
+        alike = len({one.verdict for one in ledgers}) == 1
+        # A verdict that was asked for is not news, and other words than a ratio imply it.
+        implied = not ratios or all(one.asked is not None for one in ledgers)
+        return ratio if alike and implied else f"{origins}: {ratio}"
     return f"{combine([as_asked.other_origin(one) for one in done])}: {ratio}"
 
 

@@ -109,7 +109,7 @@ def record_level(spec: Spec, context: Context, level: LevelResult, cold: Cold) -
 def _balance(context: Context, level: LevelResult) -> Ledger:
     local = level.use.device is not None
     return ledger.balance(
-        None,
+        None,  # the key `memory` only prepares a mix, which may find blocks in every layer
         level.activity.seconds,
         level.activity.reads,
         level.activity.hits,

@@ -58,7 +58,8 @@ class Spec(StepSpec):
     seed: int = Field(1, ge=0, le=1 << 31)
     """The same seed makes the same tables, and draws the same keys."""
     memory: MemoryKind = "direct"
-    """`cached` reads from the page cache; the others are ways to make reads reach the device."""
+    """`cached` reads from the page cache; the others are ways to make reads reach the device. With
+    `rate` or `mix` it only prepares the memory: the proof shows where the blocks came from."""
     shared_buffers: units.Size | None = Field(None, ge=128 << 10)
     """Bytes of the server's own cache; small by default."""
     memory_limit: units.Size | None = Field(None, ge=16 << 20)
