@@ -108,7 +108,7 @@ class Ledger(Noun):
 
     `riops` are the blocks per second that the server did not find in its own buffers.
     `page_cache_hits = riops - device_read_bytes / block size`, never below 0;
-    `ratio = device_reads / riops`.  A layer that could not be counted is None.
+    `ratio = device_reads / riops`, of the server alone if known.  A layer not counted is None.
     """
 
     asked: ReadOrigin | None

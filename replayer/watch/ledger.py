@@ -145,17 +145,16 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     are the step's blocks, missing and found in the server's buffers. `delta` is the work of the
     whole device. `own_bytes` is what the server's processes read from it, None if unknown, and
     `own_write_bytes` what they wrote. `other_reads_blocks` are blocks that other users' sessions
-    missed, `other_databases_blocks` those that were missing for other databases of the server.
-    Bytes read are divided between the step and these others in proportion to the missed blocks,
-    each of `block_size` bytes. Without `delta` the verdict is `buffered` or `unknown`, and a note
-    has the reason.
+    missed, `other_databases_blocks` those missed for other databases. Bytes read are divided
+    between the step and these others in proportion to the missed blocks, each of `block_size`
+    bytes. Without `delta` the verdict is `buffered` or `unknown`, and a note has the reason.
     """
     missed = _rate(reads_blocks, window_seconds)
     every_block = reads_blocks + other_reads_blocks
-    apart = max(0, other_databases_blocks)
-    own_share = reads_blocks / (every_block + apart) if every_block else 1.0
-    needed = every_block * block_size
-    verdict, notes, hidden = _judge_apart(needed, delta, block_size, own_bytes, apart * block_size)
+    all_missed = every_block + max(0, other_databases_blocks)
+    own_share = reads_blocks / all_missed if every_block else 1.0
+    needed, apart = every_block * block_size, other_databases_blocks * block_size
+    verdict, notes, hidden = _judge_apart(needed, delta, block_size, own_bytes, apart)
     blocks = reads_blocks + hits_blocks
     if blocks and reads_blocks <= BUFFERED_AT_MOST * blocks:
         verdict = ReadOrigin.BUFFERED
@@ -165,9 +164,7 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     if asked is not None and verdict not in (asked, ReadOrigin.UNKNOWN):
         notes.insert(0, f"asked for {asked}, got {verdict}")
     reads = None if delta is None else _rate(delta.reads, window_seconds)
-    unclear = verdict is not ReadOrigin.PHYSICAL and (
-        hidden or _lacks_reads(needed, delta, own_bytes)
-    )
+    clear = verdict is ReadOrigin.PHYSICAL or not hidden
     read_bytes = 0 if delta is None else _bytes(delta, own_bytes)
     read_blocks = _rate(read_bytes / block_size, window_seconds)
     return Ledger(
@@ -176,16 +173,14 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
         window_seconds=window_seconds,
         riops=missed,
         buffer_hits=_rate(hits_blocks, window_seconds),
-        page_cache_hits=(
-            None if delta is None or unclear else max(0.0, missed - own_share * read_blocks)
-        ),
+        page_cache_hits=max(0.0, missed - own_share * read_blocks) if delta and clear else None,
         device_reads=reads,
         device_read_bytes=None if delta is None else _rate(delta.read_bytes, window_seconds),
         # A buffered run missed so few blocks that their share has no meaning.
         ratio=(
             None
-            if reads is None or unclear or not missed or verdict is ReadOrigin.BUFFERED
-            else own_share * reads / missed
+            if reads is None or not clear or not missed or verdict is ReadOrigin.BUFFERED
+            else own_share * _part_of_server(delta, own_bytes) * reads / missed
         ),
         device=device,
         note="; ".join(notes),
@@ -196,21 +191,33 @@ def _bytes(delta: Moved, own_bytes: int | None) -> int:
     return delta.read_bytes if own_bytes is None else min(own_bytes, delta.read_bytes)
 
 
+def _part_of_server(delta: Moved | None, own_bytes: int | None) -> float:
+    """Return the share of the device's reads that the server's processes requested; 1 if unknown.
+
+    The requests of other programs are taken to be as large as the server's.
+    """
+    if delta is None or not delta.read_bytes:
+        return 1.0
+    return _bytes(delta, own_bytes) / delta.read_bytes
+
+
 def _judge_apart(
     needed: int, delta: Moved | None, block_size: int, own_bytes: int | None, other_bytes: int
 ) -> tuple[ReadOrigin, list[str], bool]:
-    """Return the verdict, its notes, and whether other databases of the server hide the origin.
+    """Return the verdict, its notes, and whether the server's reads of the device are not known.
 
+    They are not if the device counts too few, or if reads for other databases hide them.
     `other_bytes` were missing in the server's buffers for other databases. The device may have
     delivered all or none of them, so the verdict must be the same in both cases.
     """
     verdict, notes = _judge(needed, delta, block_size, own_bytes)
-    if delta is None or not needed or other_bytes <= FOREIGN_FROM * needed:
-        return verdict, notes, False
+    lacks = _lacks_reads(needed, delta, own_bytes)
+    if delta is None or needed <= 0 or other_bytes <= FOREIGN_FROM * needed:
+        return verdict, notes, lacks
     missed = f"other databases of this server missed {other_bytes / _MIB:,.0f} MiB meanwhile"
     without, _ = _judge(needed, delta, block_size, own_bytes, COUNTED_LATE * other_bytes)
     if verdict is without:
-        return verdict, [*notes, missed], False
+        return verdict, [*notes, missed], lacks
     reason = f"{missed}: how much of the device's reads was for them is not known"
     return ReadOrigin.UNKNOWN, [reason], True
 

@@ -147,6 +147,18 @@ def test_other_readers_do_not_change_the_verdict_where_the_server_can_be_asked()
     assert unknown.verdict == ReadOrigin.PHYSICAL
 
 
+@pytest.mark.parametrize(
+    ("own", "ratio"), [(0, 0.0), (1000, 0.1), (40_000, 4.0), (50_000, 4.0), (None, 4.0)]
+)
+def test_the_ratio_leaves_out_what_other_programs_read(own: int | None, ratio: float) -> None:
+    """Of 40,000 reads a thousand are the server's: for each of 10,000 blocks that is a tenth."""
+    own_bytes = None if own is None else own * BLOCK
+    made = balance(None, 10.0, 10_000, 0, device(40_000), "vda", BLOCK, own_bytes=own_bytes)
+
+    assert made.ratio == pytest.approx(ratio)
+    assert made.device_reads == 4000.0
+
+
 @pytest.mark.parametrize("counted", [0, 50_000])
 def test_a_device_that_counts_less_than_its_reader_had_gives_no_verdict(counted: int) -> None:
     """A counter that stands still, or one disk of several, makes no read a cached one."""

@@ -130,14 +130,18 @@ def test_blocks_that_buffers_had_are_no_disk_that_was_not_counted(stored: Run) -
         (ReadOrigin.MIXED, "disk reads/block 0.250"),
     ],
 )
+@pytest.mark.parametrize("own_bytes", [0, None])
 def test_a_verdict_that_was_not_asked_for_is_in_the_proof(
-    stored: Run, asked: ReadOrigin | None, brief: str
+    stored: Run, asked: ReadOrigin | None, brief: str, own_bytes: int | None
 ) -> None:
     """The key `memory` only prepares a mix: where its blocks came from is a result."""
     mixed = ledger(ReadOrigin.MIXED, asked=asked, ratio=0.25)
-    (proof, *_) = line([with_step(stored, "cached", ledger=mixed, cold=None)], "cached").proofs
+    server = altered(cold("cold"), own_bytes=own_bytes)
+    proofs = line([with_step(stored, "cached", ledger=mixed, cold=server)], "cached").proofs
+    (proof,) = [one for one in proofs if "disk reads" in one.brief]
 
-    assert proof.brief == brief
+    # A device's reads are the server's only if its processes' bytes are known.
+    assert proof.brief == f"{brief}{' of all programs' if own_bytes is None else ''}"
 
 
 def test_each_proof_has_its_own_difference_to_what_was_asked(stored: Run) -> None:

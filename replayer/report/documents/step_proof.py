@@ -332,6 +332,7 @@ def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
 def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
     """Return a short proof of where blocks came from: device reads per block not in the buffers.
 
+    They are those of all programs if it is not known what the server's processes read.
     If this ratio is not known, the words are `blocks from the buffers` or `disk not counted`.  If
     not `good`, words on what differs from the request are put before it.  If no verdict was asked
     for, as for a mix of statements, the verdict is put before it.
@@ -339,7 +340,9 @@ def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
     ledgers = [one.ledger for one in done if one.ledger is not None]
     ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
     if ratios:
-        ratio = f"disk reads/block {statistics.median(ratios):.3f}"
+        known = all(one.cold and one.cold.own_bytes is not None for one in done)
+        whose = "" if known else " of all programs"
+        ratio = f"disk reads/block {statistics.median(ratios):.3f}{whose}"
     else:
         ratio = "blocks from the buffers" if _needed_no_disk(ledgers) else "disk not counted"
     if good:
