@@ -794,6 +794,21 @@ def test_direct_step_reads_from_the_device(context: Context) -> None:
     assert outcome.facts["settings.debug_io_direct"] == "data"
 
 
+def test_no_share_of_updates_is_made_of_counters_that_were_reset(context: Context) -> None:
+    """Of what came before the reset more is lost than the step has updated since."""
+
+    def reset() -> None:
+        with context.database() as other:
+            other.query("SELECT pg_stat_reset()")
+
+    keys: dict[str, Any] = {"operations": 150, "update_pct": 60, "scale": "16M"}
+    cached(context, **keys)
+    outcome = cached(context, {"sessions": reset}, **{**keys, "operations": 10})
+
+    assert "sessions.hot_update_share" not in outcome.facts
+    assert any("counters of updated rows were reset" in note for note in outcome.notes)
+
+
 def test_fixed_work_has_an_elapsed_time(context: Context) -> None:
     """With `operations` the work is fixed and its time is the result; updates are HOT."""
     outcome = perform(

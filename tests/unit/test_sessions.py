@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from replayer.engines.connection import Cells
 from replayer.errors import ReplayerError, Skip
 from replayer.load.server_clock import ClockReading, step_between
 from replayer.load.spec import LoadSpec
@@ -348,6 +349,30 @@ def progress(
         results=[result],
     )  # fmt: skip
     return sessions_outcome._progress(window, "reads", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "share", "notes"),
+    [
+        ((100, 90), (300, 290), 1.0, []),
+        ((100, 90), (300, 190), 0.5, ["only 50% of the updated rows stayed"]),
+        ((100, 90), (100, 90), None, []),
+        ((100, 90), (40, 36), None, ["counters of updated rows were reset meanwhile"]),
+        ((100, 90), (300, 80), None, ["counters of updated rows were reset meanwhile"]),
+        ((100, 0), (110, 50), None, ["counters of updated rows were reset meanwhile"]),
+    ],
+)
+def test_no_share_of_updates_is_made_of_counters_that_were_reset(
+    before: tuple[int, int], after: tuple[int, int], share: float | None, notes: Sequence[str]
+) -> None:
+    """A quotient of two negative numbers looks like a share, and is none."""
+    first, last = (Cells(zip(("updated", "hot"), row, strict=True)) for row in (before, after))
+    window = window_of([10])
+    window.updates = sessions_window._updates_between(first, last)
+    told = sessions_outcome._update_notes(spec_of(update_pct=50), window)
+
+    assert sessions_outcome._hot_share(window) == share
+    assert [begin in note for begin, note in zip(notes, told, strict=True)] == [True] * len(notes)
 
 
 def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters() -> None:

@@ -21,6 +21,8 @@ from replayer.watch.histogram import Latencies
 from replayer.watch.sampler import DeviceDelta
 
 _GRID_SECONDS = 0.25
+_NEARLY_ALL = 0.99
+"""The tables do not grow if at least this share of the updated rows stayed in their blocks."""
 
 
 def record(spec: Spec, context: Context, window: SessionsWindow, cold: Cold) -> None:
@@ -275,8 +277,9 @@ def _tell(findings: StepRecorder, spec: Spec, context: Context, window: Sessions
         "sessions.plan": window.results[0].plan,
         "sessions.deadlocks": sum(result.deadlocks for result in window.results),
     }
-    if window.updated:
-        findings.facts["sessions.hot_update_share"] = round(window.hot / window.updated, 4)
+    share = _hot_share(window)
+    if share is not None:
+        findings.facts["sessions.hot_update_share"] = round(share, 4)
 
 
 def _detail(result: SessionResult) -> dict[str, Any]:
@@ -299,10 +302,20 @@ def _detail(result: SessionResult) -> dict[str, Any]:
     }
 
 
+def _hot_share(window: SessionsWindow) -> float | None:
+    """Return the share of the updated rows that stayed in their blocks; None if not known."""
+    updates = window.updates
+    return updates.hot / updates.all if updates is not None and updates.all else None
+
+
 def _update_notes(spec: Spec, window: SessionsWindow) -> list[str]:
-    if not spec.update_pct or not window.updated or window.hot >= 0.99 * window.updated:
+    if not spec.update_pct:
         return []
-    share = window.hot / window.updated
+    if window.updates is None:
+        return ["counters of updated rows were reset meanwhile: the share of HOT ones is not known"]
+    share = _hot_share(window)
+    if share is None or share >= _NEARLY_ALL:
+        return []
     grown = "the tables grow, and the next run will load them anew"
     return [f"only {share:.0%} of the updated rows stayed in their blocks (HOT): {grown}"]
 

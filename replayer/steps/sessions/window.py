@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from replayer.engines.connection import Database
+from replayer.engines.connection import Database, Row
 from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError
 from replayer.load.machine_usage import block_counters
@@ -48,8 +48,8 @@ class SessionsWindow:
     `before` and `after` are the server's counters at its ends.  `begin_ns` and `end_ns` are marks
     of the sampler, and `opened_ns` is the start of the sessions, on the monotonic clock.
     `cpu_seconds` is CPU time that replayer used.  `first_done` and `last_done` are the seconds
-    until the first and the last session ended.  `updated` counts updated rows; `hot` counts those
-    that stayed in their block.
+    until the first and the last session ended.  `updates` are the updated rows; None if the
+    server's counters of them were reset.
     """
 
     before: ServerCounters
@@ -61,8 +61,7 @@ class SessionsWindow:
     cpu_seconds: float = 0.0
     first_done: float = 0.0
     last_done: float = 0.0
-    updated: int = 0
-    hot: int = 0
+    updates: "UpdatedRows | None" = None
     own: Traffic | None = None
     """Bytes that the server's processes read from the device and wrote; None if not known."""
     accounts: tuple[interference.AccountMark, interference.AccountMark] | None = None
@@ -227,10 +226,21 @@ def measure_window(
             ended = _moved(before.clock, opened_ns, last_done_ns)
         window.after = replace(window.after, clock=ended)
     _tell_apart(window, first.rows, _rows_read(database))
-    moved = database.row(_UPDATES)
-    window.updated = moved.number("updated") - updates.number("updated")
-    window.hot = moved.number("hot") - updates.number("hot")
+    window.updates = _updates_between(updates, database.row(_UPDATES))
     return window
+
+
+class UpdatedRows(NamedTuple):
+    """The rows that were updated in a window, and those of them that stayed in their block."""
+
+    all: int
+    hot: int
+
+
+def _updates_between(before: Row, after: Row) -> UpdatedRows | None:
+    """Return the rows that were updated between two readings; None if a counter was reset."""
+    every, hot = (after.number(name) - before.number(name) for name in ("updated", "hot"))
+    return UpdatedRows(every, hot) if 0 <= hot <= every else None
 
 
 def _tell_apart(window: SessionsWindow, first: _RowsRead | None, last: _RowsRead | None) -> None:
