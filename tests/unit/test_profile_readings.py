@@ -282,7 +282,7 @@ def test_a_pid_file_that_the_server_names_is_read_in_bounds(
     def located(pid_file: str) -> machine.Location | None:
         return machine.located("postgres", Row({**about, "pid_file": pid_file}), 0)
 
-    assert located("right") == machine.Location(tmp_path, pid)
+    assert located("right") == machine.Location(tmp_path, pid, tmp_path)
     assert located("/dev/null") is None
     assert located("long") is None
     assert located("right\0") is None
