@@ -268,37 +268,40 @@ def real(path: Path) -> Path:
         return real(path.parent) / path.name
 
 
-def changeable(words: Sequence[str], folder: Path) -> str:
+def changeable(words: Sequence[str], folder: Path, *, opens_folders: bool = True) -> str:
     """Return how another user could have changed what a command runs; "" if none could.
 
     Checked are the command's working folder and all files and folders that its `words` name, also
     within a word: an interpreter runs the script that an argument names, and looks for files in
-    folders.  A name that a program puts together from parts cannot be checked.
+    folders.  A name that a program puts together from parts cannot be checked.  `opens_folders` is
+    False for a program that uses no file in the folders that it is given, such as mount.
     """
     try:
         own(folder, "the folder").close()
         paths = (folder / name for word in words for name in _names(word, folder))
-        return next(filter(None, map(_foreign, paths)), "")
+        reasons = (_foreign(path, opened=opens_folders) for path in paths)
+        return next(filter(None, reasons), "")
     except (OSError, Impossible) as error:
         return str(error)
 
 
 def _names(word: str, folder: Path) -> Iterator[str]:
     """Yield each name in a word that has a / or exists in a folder, such as /a of `-C/a`."""
-    if os.path.lexists(folder / word):
-        yield word
-    for part in _BETWEEN.split(word):
+    # A name may itself have a sign that else is between two names, such as a space or a comma.
+    ends = {word[sign.end() :] for sign in re.finditer("=", word)}
+    for part in (word, *ends, *_BETWEEN.split(word)):
         option = re.match(r"-+\w?", part)
-        names = {part, part[option.end() :], part[part.find("/") :]} if option else {part}
+        names = {part, part[option.end() :]} if option else {part}
+        names.add(part[max(0, part.find("/")) :])
         yield from (
             name for name in names if name and ("/" in name or os.path.lexists(folder / name))
         )
 
 
-def _foreign(path: Path) -> str:
+def _foreign(path: Path, *, opened: bool) -> str:
     """Return how another user could change a file or folder, or could make a missing one.
 
-    Returns "" if no other user could.
+    Returns "" if no other user could.  `opened` is True if files in the folder are used.
     """
     if not os.path.lexists(path):
         above = next(one for one in path.parents if one.exists())
@@ -309,8 +312,10 @@ def _foreign(path: Path) -> str:
     for parent in {path.parent, whole.parent}:
         steady(parent, "the folder").close()
     about = whole.stat()
-    if stat.S_ISDIR(about.st_mode):
-        own(path, "the folder").close()
+    if stat.S_ISDIR(about.st_mode) and opened:
+        with Folder(path) as folder:
+            reason = folder.shared()
+            return f"{path} {reason}" if reason else folder.swappable
     # A device is not run.
     if not stat.S_ISREG(about.st_mode):
         return ""

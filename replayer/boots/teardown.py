@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import re
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -15,7 +18,7 @@ from replayer.boots import loaders, sequence, state, systemd_unit
 from replayer.errors import Impossible, NotFound, ReplayerError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Literal
 
     from replayer.boots.state import BootsState
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 _THEN_SECONDS = 600.0
 _END_SECONDS = 150.0
 _LOG = "boots.log"
+_PATTERN = re.compile(r"[*?[]")
+"""The signs of a shell's pattern for names of files."""
 
 
 def end(
@@ -106,9 +111,26 @@ def check_then(command: str, folder: Path) -> None:
     Root runs it in `folder`, boots after it was given: meanwhile a file that it names may have been
     removed from /tmp, and made again by another user.
     """
-    reason = trusted_path.changeable([command], folder) if command else ""
+    reason = trusted_path.changeable([*_words(command, folder)], folder) if command else ""
     if reason:
         raise Impossible(f"root does not run --then {command!r}, as {reason}")
+
+
+def _words(command: str, folder: Path) -> Iterator[str]:
+    """Yield a shell's text, its words, and the files that the patterns among them stand for.
+
+    Of a pattern, the folder before its first sign is yielded, too, as a file may be made there.
+    """
+    yield command
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return
+    for word in words:
+        yield word
+        if "://" not in word and (sign := _PATTERN.search(word)):
+            yield from glob.iglob(word, root_dir=folder)  # noqa: PTH207 - Path takes no absolute one
+            yield str(Path(f"{word[: sign.start()]}x").parent)
 
 
 def then_here(current: BootsState, lines: Sequence[str]) -> None:

@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "command",
         nargs="?",
-        metavar="COMMAND|WARNING",
+        metavar="COMMAND",
         help="the command, or the warning of a report, to show (default: a short list of all)",
     )
     parser.add_argument("--man", action="store_true", help="print the manual page, as roff")

@@ -21,6 +21,7 @@ from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
 from replayer.lazy_import import Later
 from replayer.model import Better, StepSpec
+from replayer.report.messages import note
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, factor_list, run_list
 from replayer.report.terminal.tables import indented, line, pairs
@@ -100,8 +101,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the lists on stdout; raise Impossible if an engine cannot be used."""
-    kinds = [args.kind] if args.kind else [*_things(), "runs"]
     where = store.folder_to_read(args.results)
+    kinds = [args.kind] if args.kind else _readable([*_things(), "runs"], where)
     details = args.verbose or args.json
     things = {
         kind: _metrics(where)
@@ -373,6 +374,16 @@ def _runs(
         yield Text(f"and {len(others) - len(shown)} more files that are no runs", style="yellow")
     if left:
         yield Text(left, style="yellow")
+
+
+def _readable(kinds: list[str], where: Path) -> list[str]:
+    """Return the kinds of things without those of results, if the folder `where` cannot be read."""
+    try:
+        store.names(where)
+    except Impossible as error:
+        note(str(error))
+        return [kind for kind in kinds if kind not in {"runs", "metrics"}]
+    return kinds
 
 
 def _metrics(where: Path) -> list[Entry]:

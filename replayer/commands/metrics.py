@@ -6,6 +6,7 @@ the folder are exported, also those that begin later. The run itself is not dist
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
@@ -77,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
     # A service may be started before the first run makes the folder.
     look = store.folder if args.listen is not None else store.folder_to_read
     where = look(args.results)
+    if not os.path.lexists(where) and args.listen is not None:
+        say(f"the folder of results {where} is not there yet")
     source = _source(args, where)
     if args.listen is None:
         text = generate_latest(registry(source)).decode()

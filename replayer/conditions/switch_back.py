@@ -32,6 +32,9 @@ _KIND = "switch"
 NOTES = frozenset({_KIND})
 """Kinds of the journal's notes that `recover` handles."""
 _TIMEOUT = 600.0
+_OPENS_NO_FOLDER = frozenset({"mount", "umount"})
+"""Programs that use no file in the folders that they are given: a database's mount point is its
+user's."""
 _PLAIN = re.compile(r"[\w@%+=:,./ -]*")
 """A word, or words with spaces between, without a sign that a shell or an interpreter treats."""
 
@@ -141,4 +144,6 @@ def _changeable(words: Sequence[str], folder: Path) -> str:
     for word in words:
         if not _PLAIN.fullmatch(word):
             return f"what {word!r} runs cannot be checked"
-    return trusted_path.changeable(words, folder)
+    return trusted_path.changeable(
+        words, folder, opens_folders=Path(words[0]).name not in _OPENS_NO_FOLDER
+    )

@@ -132,5 +132,9 @@ class _Handler(WSGIRequestHandler):
         with contextlib.suppress(OSError):
             super().handle()
 
+    def get_stderr(self) -> io.StringIO:
+        """Return a stream for the errors of an answer, which is dropped."""
+        return io.StringIO()
+
     def log_message(self, *_words: object) -> None:
         """Log nothing."""

@@ -238,8 +238,9 @@ def _refuse_several(name: str, ends: Floats, doubled: Mask) -> None:
         return
     raise Impossible(
         f"{name} has {len(at):,} rows that overlap others and differ from them, as at "
-        f"{_clock(at[0])}: it seems to be of several instances or hosts",
-        "export one of them, or their sums",
+        f"{_clock(at[0])}: it is of several instances or hosts, its times lack their "
+        f"seconds, or its averages overlap",
+        "export one of them, or their sums, with full times",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -243,10 +244,13 @@ class Remote:
 def _beginning(path: Path) -> str:
     """Return the first bytes of a regular file, as text; raise OSError if it cannot be read.
 
-    The server names the file, and may be broken or hostile: it can be a device or a pipe.
+    The server names the file, and may be broken or hostile: it can be a device or a pipe.  A file
+    without a size, such as /proc/kmsg, may be one of the kernel, which reading changes.
     """
     with assets.open_regular(path) as file:
-        return file.read(_MOST_BYTES).decode(errors="replace")
+        if not os.fstat(file.fileno()).st_size:
+            raise OSError(f"{path} is empty")
+        return (file.read(_MOST_BYTES) or b"").decode(errors="replace")
 
 
 def _process(row: Mapping[str, Any], folder: Path) -> int:
@@ -586,13 +590,11 @@ def _version(database: Database) -> int:
 
 
 def _refuse_foreign(database: Database) -> None:
-    if not all(row["ours"] for row in database.execute(_CLAIM)):
-        if own := database.engine.spec.connect.database:
-            raise Impossible(
-                f"the server has a database `{own}` that replayer did not make: move what is in it "
-                f"to another database, or use another server"
-            )
-        raise Impossible(
-            f"the database {database.url.database or ''} has a schema `replayer` that replayer did "
-            f"not make: give another database, or rename that schema"
-        )
+    if all(row["ours"] for row in database.execute(_CLAIM)):
+        return
+    if own := database.engine.spec.connect.database:
+        thing, todo = f"server has a database `{own}`", "move what is in it to another database"
+    else:
+        thing = f"database {database.url.database or ''} has a schema `replayer`"
+        todo = "rename that schema, or give another database"
+    raise Impossible(f"the {thing} that replayer did not make: {todo}, or use another server")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from replayer.analysis.profiles import rolling_windows, usage
-from replayer.analysis.profiles.rolling_windows import MINUTE
+from replayer.analysis.profiles.rolling_windows import MINUTE, Numbers
 from replayer.analysis.profiles.usage import NAMED, ProfileWindow, Resource
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.load.mix import UNTESTED
@@ -354,13 +354,35 @@ def without_others(profile: ResourceProfile) -> ResourceProfile:
             reads = profile.column(name)
             known = np.isfinite(reads + limit + profile.column("read_mbps"))
             done, own = (
-                np.bincount(minutes, np.where(known, values * spans, 0.0))
+                np.bincount(minutes, np.where(known, values * spans, 0.0)).astype(np.float64)
                 for values in (reads, limit)
             )
+            own = _counted_in_time(own, done)
             shares = np.ones_like(done)
             np.divide(own, done, out=shares, where=done - own > _BY_OTHERS * done)
             columns[name] = np.where(known, reads * shares[minutes], reads)
     return replace(profile, columns={name: columns[name] for name in profile.columns})
+
+
+def _counted_in_time(own: Numbers, done: Numbers) -> Numbers:
+    """Return the reads that the database can have done in each minute, `own`, moved to their time.
+
+    PostgreSQL counts the blocks of a statement at its end, which may be many minutes late.  `done`
+    are the reads of the device.  Where `own` is more than twice as many, the surplus is moved to
+    the minutes just before in which the device read more than was counted.  Blocks of a statement
+    that has not ended are not counted at all.
+    """
+    moved, late = own.copy(), 0.0
+    for minute in reversed(range(len(done))):
+        missing = float(done[minute] - moved[minute])
+        if missing > 0:
+            used = min(late, missing)
+            moved[minute] += used
+            late -= used
+        else:
+            # Blocks that were in the page cache are counted, too, and no device read them.
+            late = -missing if moved[minute] > 2 * done[minute] else 0.0
+    return moved
 
 
 def _others(profile: ResourceProfile, own: ProfileWindow, resource: Resource) -> float:

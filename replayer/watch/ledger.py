@@ -180,7 +180,7 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
         ratio=(
             None
             if reads is None or not clear or not missed or verdict is ReadOrigin.BUFFERED
-            else own_share * _part_of_server(delta, own_bytes) * reads / missed
+            else own_share * _requests(delta, own_bytes, block_size) / window_seconds / missed
         ),
         device=device,
         note="; ".join(notes),
@@ -191,14 +191,17 @@ def _bytes(delta: Moved, own_bytes: int | None) -> int:
     return delta.read_bytes if own_bytes is None else min(own_bytes, delta.read_bytes)
 
 
-def _part_of_server(delta: Moved | None, own_bytes: int | None) -> float:
-    """Return the share of the device's reads that the server's processes requested; 1 if unknown.
+def _requests(delta: Moved | None, own_bytes: int | None, block_size: int) -> float:
+    """Return how many reads of the device the server's processes requested, as an estimate.
 
-    The requests of other programs are taken to be as large as the server's.
+    Returns all reads if the server's bytes are not known, or if the device read nothing else.  The
+    others' requests are taken to be as large as the server's, or larger if these are then more than
+    one for each block.
     """
-    if delta is None or not delta.read_bytes:
-        return 1.0
-    return _bytes(delta, own_bytes) / delta.read_bytes
+    if delta is None or own_bytes is None or not delta.read_bytes:
+        return 0.0 if delta is None else float(delta.reads)
+    own = _bytes(delta, own_bytes)
+    return min(delta.reads, max(delta.reads * own / delta.read_bytes, own / block_size))
 
 
 def _judge_apart(

@@ -407,16 +407,29 @@ def test_a_plan_that_somebody_else_can_change_after_its_start_is_not_followed(
     assert left(machine) == []
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "cd /;sh '{shared}/done.sh'|cat",
+        'sh "{shared}/my tools/done.sh"',
+        "sh {shared}/d*.sh",
+        "sh {folder}/th?irs/*.sh",
+    ],
+)
 def test_a_command_for_the_end_that_somebody_else_could_place_is_refused(
-    machine: Machine, boots: Boots, plan: Path
+    machine: Machine, boots: Boots, plan: Path, words: str
 ) -> None:
     """A path in the shell's text: a boot may empty /tmp, and another user may make it again."""
-    shared = machine.root / "shared"
+    shared, theirs = machine.root / "shared", machine.root / "theirs"
     shared.mkdir()
     shared.chmod(0o1777)
-    done = boots("start", plan, "--yes", "--then", f"cd /;sh '{shared}/done.sh'|cat", status=2)
+    theirs.mkdir()
+    (theirs / "done.sh").touch()
+    os.chown(theirs / "done.sh", 65534, 65534)
+    command = words.format(shared=shared, folder=machine.root)
+    done = boots("start", plan, "--yes", "--then", command, status=2)
 
-    assert f"root does not run --then \"cd /;sh '{shared}/done.sh'|cat\", as" in done.err
+    assert f"root does not run --then {command!r}, as" in done.err
     assert machine.boots() == 0
     assert left(machine) == []
 

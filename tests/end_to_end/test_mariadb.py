@@ -562,7 +562,7 @@ def test_a_note_that_names_a_setting_does_not_refuse_it(
 
 def test_setting_in_replayers_own_hands_is_refused(server: Server) -> None:
     """What would take the server out of replayer's hands cannot be set."""
-    for name in ("datadir", "socket", "skip_networking", "port", "innodb_file_per_table"):
+    for name in ("datadir", "socket", "skip_networking", "port"):
         with (
             pytest.raises(Impossible, match=f"the setting {name} cannot be changed"),
             server.settings({name: "x"}),

@@ -70,6 +70,10 @@ def test_root_runs_nothing_that_another_user_could_have_placed(
         "env -C.. sh on.sh",
         "sh -c 'sh theirs.sh'",
         "python3 -I{theirs} theirs",
+        "env '--file={theirs}/its own/on.sh'",
+        "env '-C{theirs}/its own'",
+        "env --file={theirs}/a,b/on.sh",
+        "mount -o remount,noatime {theirs}/a,b/on.sh",
     ],
 )
 def test_root_runs_no_command_of_which_not_all_can_be_checked(
@@ -80,12 +84,29 @@ def test_root_runs_no_command_of_which_not_all_can_be_checked(
     folder.mkdir(parents=True)
     (folder / "theirs.sh").touch()
     os.chown(folder / "theirs.sh", FOREIGN, FOREIGN)
-    theirs.chmod(0o1777)
+    for name in ("its own", "a,b"):
+        (theirs / name).mkdir()
+        (theirs / name / "on.sh").touch()
+        os.chown(theirs / name, FOREIGN, FOREIGN)
+    # Only what is in these two is another user's.
+    theirs.chmod(0o755 if "/its own" in words or "/a,b" in words else 0o1777)
     note = journal.take("switch", command=words.format(theirs=theirs), folder=str(folder))
 
     with pytest.raises(ReplayerError, match=f"is not run, as .*run it by hand.* {note.path}$"):
         switch_back.recover(note)
     note.drop()
+
+
+@pytest.mark.root
+def test_a_mount_point_may_be_of_the_user_of_a_database(tmp_path: Path) -> None:
+    """Root mounts it again, and uses no file in it; another program may."""
+    point = tmp_path / "data"
+    point.mkdir()
+    os.chown(point, FOREIGN, FOREIGN)
+    words = ["-o", "remount,noatime", str(point)]
+
+    assert switch_back._changeable(["mount", *words], tmp_path) == ""
+    assert f"{point} belongs to" in switch_back._changeable(["make", *words], tmp_path)
 
 
 @pytest.mark.root

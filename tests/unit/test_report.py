@@ -173,7 +173,7 @@ def test_each_warning_names_its_anchor_in_the_reference(stored: Run) -> None:
         assert f"({advice.name})" in shown(found, 200)
         assert f"({advice.name})" in page
     assert all(f"({advice.name})" in screen for advice in told if str(advice) in screen)
-    assert "docs/reference.md#NAME" in screen
+    assert "replayer help NAME explains each" in screen
 
 
 def test_a_step_that_is_doubted_has_a_remark_on_the_screen(stored: Run) -> None:

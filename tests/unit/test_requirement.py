@@ -505,3 +505,20 @@ def test_reads_that_are_counted_seconds_later_are_not_taken_for_others() -> None
 
     assert need(made, "read_iops").required == pytest.approx(100)
     assert need(made, "read_iops").others == 0
+
+
+def test_blocks_that_are_counted_at_the_end_of_a_long_statement_are_its_own() -> None:
+    """A scan of twenty minutes has read all the while, though it is counted in its last one."""
+    seconds = 10.0 * (1 + np.arange(1080))
+    scan = (seconds > 3600) & (seconds <= 4800)
+    reads = np.where(scan, 1600.0, 100.0)
+    counted = np.where(scan, 0.0, 150.0)
+    counted[scan.nonzero()[0][-1]] = 1600 * 120
+    made = requirement.of(
+        profile(1080, span=10.0, commits=1.0, blocks_read=counted, read_iops=reads,
+                read_mbps=reads * 0.008192, write_iops=1.0, write_mbps=0.1),
+        window=1200,
+    )  # fmt: skip
+
+    assert need(made, "read_iops").required == pytest.approx(1600, rel=0.02)
+    assert need(made, "read_iops").others == pytest.approx(0, abs=16)
