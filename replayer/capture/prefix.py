@@ -7,7 +7,7 @@ A prefix that is found from lines may have times, process numbers, session ids, 
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from replayer.capture.stamps import STAMP, ZONE
@@ -24,6 +24,9 @@ _WORD = re.compile(r"(?<![%\w])[A-Za-z_][\w.-]*(?![\w.=-]| =)")
 _MOST_SAMPLES = 2000
 _ENOUGH = 0.5
 """The share of lines with a severity that a prefix must fit."""
+_PADDED = "%9p"
+_PADDED_AT_LEAST = 0.05
+"""The share of lines that begin with blanks if the prefix begins with a padded process."""
 
 _ESCAPES = {
     "a": ("application", r".*?"),
@@ -231,7 +234,10 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
     # Lines of the server's own processes have empty fields, from which no escape can be recognised.
     telling = [begin for begin, message in beginnings if _STATEMENTS.match(message)]
     every = [begin for begin, _ in beginnings]
-    if not all(begin[:1].isspace() for begin in telling):
+    padded = _is_padded(telling)
+    if padded:
+        telling = [begin.lstrip() for begin in telling]
+    elif not all(begin[:1].isspace() for begin in telling):
         # The others continue a message: the blank stands for the tab, or syslog broke a line there.
         telling, every = (
             [begin for begin in begins if not begin[:1].isspace()] for begins in (telling, every)
@@ -239,6 +245,8 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
     problem: Impossible | None = None
     best: tuple[int, int, Prefix] | None = None
     templates = Counter(map(_template, telling or every)).most_common(20)
+    if padded:
+        templates = [(_pad(template), many) for template, many in templates]
     # A word that differs in other lines, such as a program's name, is not part of the prefix.
     wider = [_WORD.sub("%i", template) for template, _ in templates[:3]]
     for template in dict.fromkeys([*(template for template, _ in templates), *wider]):
@@ -258,15 +266,39 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
     return None
 
 
+def _is_padded(telling: Sequence[str]) -> bool:
+    """Return whether the beginnings of lines begin with a process that is padded, as by `%6p`.
+
+    Then some begin with blanks and some do not, and both have the same fields.
+    """
+    templates = [_template(begin.lstrip()) for begin in telling]
+    blank = [begin[:1].isspace() for begin in telling]
+    same = {template for template, is_blank in zip(templates, blank, strict=True) if not is_blank}
+    found = sum(
+        is_blank and template.startswith("%p") and template in same
+        for template, is_blank in zip(templates, blank, strict=True)
+    )
+    # A value of a statement may have some lines of a log.
+    return found >= max(_PADDED_AT_LEAST * len(telling), 2)
+
+
+def _pad(template: str) -> str:
+    """Return a prefix whose first field, the process, may have blanks before it."""
+    return template.replace("%p", _PADDED, 1)
+
+
+def _fits(one: Prefix, begin: str) -> re.Match[str] | None:
+    """Return the match of a prefix with the beginning of a line, None if it does not fit."""
+    return one.pattern.match(f"{begin}LOG:  ")
+
+
 def _fit(one: Prefix, beginnings: list[str]) -> tuple[int, int]:
     """Return (how many beginnings of lines a prefix fits, minus the number of applications there).
 
     The tag of %i, for example, makes several applications of one if it is taken for a part of the
     name.  For a prefix without an application, each line counts as one.
     """
-    matches = [
-        match for begin in beginnings if (match := one.pattern.match(f"{begin}LOG:  ")) is not None
-    ]
+    matches = [match for begin in beginnings if (match := _fits(one, begin)) is not None]
     if not one.has("application"):
         return len(matches), -len(matches)
     return len(matches), -len({match["application"] for match in matches})
@@ -279,12 +311,13 @@ def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bo
     lines fit only the first part of the prefix, %q is inserted after this part.  If `timed`, that
     part is not empty, as it has the time.
     """
+    padded = one.template.startswith(_PADDED)
+    begins = [begin.lstrip() for begin in beginnings] if padded else beginnings
+    templates = (_template(begin).rstrip() for begin in begins if not _fits(one, begin))
     others = {
         template
-        for begin in beginnings
-        if not one.pattern.match(f"{begin}LOG:  ")
-        and one.template.startswith(template := _template(begin).rstrip())
-        and (template or not timed)
+        for template in (_pad(each) if padded else each for each in templates)
+        if one.template.startswith(template) and (template or not timed)
     }
     for template in sorted(others, key=len):
         stop = len(template)

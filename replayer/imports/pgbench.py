@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from replayer import assets
 from replayer.errors import Impossible
 from replayer.imports import ImportResult
 from replayer.model import Better, Latency, Measurement, Series, StepResult
@@ -67,6 +68,7 @@ _THREAD = re.compile(r"(?P<first>.*\.\d+)\.(?P<number>\d{1,6})", re.DOTALL)
 """The name of the log of another thread than the first one of pgbench."""
 _PERCENTILES = {50: "p50", 95: "p95", 99: "p99", 99.9: "p999"}
 _MOST_SECONDS = 200_000
+_LONGEST_LINE = 400
 _SKIPPED = 10
 """The place of the number of skipped transactions in an interval's line."""
 _WITH_FAILURES = 15
@@ -142,14 +144,28 @@ class _Log:
 
 
 def group_files(names: Sequence[str]) -> list[list[str]]:
-    """Return the names of files in groups: the log of a first thread, and those of the others."""
+    """Return the names of files in groups: the log of a first thread, and those of the others.
+
+    A file that does not begin as a log, such as a report, is one group.
+    """
     groups: dict[str, list[str]] = {name: [] for name in names}
-    threads = [thread for name in groups if (thread := _THREAD.fullmatch(name))]
+    threads = [
+        thread for name in groups if (thread := _THREAD.fullmatch(name)) and _begins_a_log(name)
+    ]
     for thread in sorted(threads, key=lambda thread: int(thread["number"])):
         if thread["first"] in groups:
             groups[thread["first"]].append(thread[0])
     others = {name for group in groups.values() for name in group}
     return [[name, *groups[name]] for name in names if name not in others]
+
+
+def _begins_a_log(name: str) -> bool:
+    try:
+        with assets.open_regular(Path(name)) as file:
+            line = file.readline(_LONGEST_LINE).decode(errors="replace").strip()
+    except OSError:
+        return False
+    return bool(_LOG.fullmatch(line) or _AGGREGATE.fullmatch(line))
 
 
 def read(source: ImportSource, label: str) -> ImportResult:

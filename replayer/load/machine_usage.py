@@ -17,11 +17,12 @@ from replayer.model import Foreign
 from replayer.run.context import Context
 from replayer.servers import protocol
 from replayer.watch import interference
-from replayer.watch.ledger import ServerCounters
+from replayer.watch.ledger import ServerCounters, missed_apart
 from replayer.watch.sampler import DeviceDelta
 
 _ACTIVITY = VerbName("mix/activity")
 _TICK = os.sysconf("SC_CLK_TCK")
+_OF_OTHERS = ("other_databases", "other_statements")
 _BUSY = ("usr", "nice", "sys", "irq", "soft", "guest", "gnice")
 
 
@@ -110,7 +111,10 @@ class Activity:
     deadlocks: int | None = None
     temp_bytes: int | None = None
     other_databases: int = 0
-    """Blocks that were not in the server's buffers, for other databases of the server."""
+    """Blocks that were not in the server's buffers, for other databases of the server.
+
+    It is ledger.UNCOUNTED if a statement for one of these had not ended.
+    """
     stepped: float = 0.0
     """Seconds by which the server's clock was set forward meanwhile, below 0 if it was set back.
 
@@ -211,7 +215,10 @@ def block_counters(database: Database) -> ServerCounters:
         row.real("clock"),
         row.number("hits"),
         row.number("reads"),
-        row.number("other_databases") if "other_databases" in row else 0,
+        *(
+            row.number(name) if name in row else 0
+            for name in ("other_databases", "other_statements")
+        ),
     )
 
 
@@ -235,7 +242,7 @@ def activity(
     waited = (opened_ns - before.clock_ns + after.clock_ns - ended_ns) / 1e9
     seconds = (ended_ns - opened_ns) / 1e9 if stepped else last.clock - first.clock - waited
     hits, reads = last.hits - first.hits, last.reads - first.reads
-    apart = last.other_databases - first.other_databases
+    apart = missed_apart(first, last)
     return Activity(seconds, hits, reads, **moved, other_databases=apart, stepped=stepped)
 
 

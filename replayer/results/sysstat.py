@@ -35,6 +35,9 @@ _DECODER = json.JSONDecoder()
 # sar of sysstat before 12.4 writes devMAJOR-MINOR, with the numbers of Linux's devices.txt.
 _NOT_DISKS = re.compile(r"(loop|ram|zram|sr|fd)\d|dev(1|2|7|11)-\d+$")
 _STACKED = re.compile(r"(dm-|md|drbd|bcache|zd)\d|dev(9|147)-\d+$|(?!dev\d+-\d+$).+-.+")
+_CACHED = re.compile(r"zd\d")
+"""Volumes of ZFS, whose cache and compression spare its disks reads and writes."""
+_TIMES = ("read_await_ms", "write_await_ms", "queue_depth")
 _ARRAY = re.compile(r"md\d+|dev9-\d+")
 _DISK = re.compile(
     r"(sd|hd|vd|xvd|dasd|rssd|fio)[a-z]{1,3}\d*|(nvme\d+n|mmcblk|pmem|rbd|nbd)\d+(p\d+)?"
@@ -313,7 +316,10 @@ class DiskRows:
         own = [
             name
             for name in self.names
-            if name not in chosen and not _NOT_DISKS.match(name) and self._moved.total(name) > most
+            if not _NOT_DISKS.match(name)
+            and not _CACHED.match(name)
+            and name not in chosen
+            and self._moved.total(name) > most
         ]
         if own:
             raise _unknown(self._file, [*own, *chosen])
@@ -341,6 +347,19 @@ class DiskRows:
                 f"{len(idle):,} intervals list none of the disks, as if -z had left out idle ones: "
                 f"their load is taken as 0"
             )
+        if any(map(_ARRAY.fullmatch, chosen)):
+            # Kernels before 5.9 count no times of a software RAID.
+            untimed = [
+                name
+                for name in _TIMES
+                if name in rows.values and not any(value > 0 for value in rows.values[name])
+            ]
+            for name in untimed:
+                del rows.values[name]
+            if untimed:
+                notes.append(
+                    "its kernel does not time the requests of md: their waits are not known"
+                )
         return chosen, notes
 
 

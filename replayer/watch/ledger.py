@@ -52,6 +52,8 @@ COUNTED_LATE = 2
 
 A session counts its blocks when a statement ends, at most once a second, so that some are missing.
 """
+UNCOUNTED = 1 << 48
+"""A number of blocks that stands for an unknown one, larger than a server reads."""
 _MIB = 1 << 20
 _LITTLE = 16 * _MIB
 """The traffic of other programs is compared with at least this many bytes."""
@@ -82,12 +84,14 @@ class ServerCounters:
 
     `hits` are blocks found in the server's buffers, `reads` blocks that were missing there.
     `other_databases` are blocks that were missing there for other databases of the server.
+    `other_statements` are statements for these that have not ended: their blocks are not counted.
     """
 
     clock: float
     hits: int
     reads: int
     other_databases: int = 0
+    other_statements: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,16 @@ class OtherSessions:
     own_rows: int = 0
     counted: bool = False
     """True if `hits` and `reads` are included in the step's own numbers."""
+
+
+def missed_apart(before: ServerCounters, after: ServerCounters) -> int:
+    """Return the blocks that were missing for other databases of the server between two readings.
+
+    Returns UNCOUNTED if a statement for one of them had not ended.
+    """
+    if after.other_statements:
+        return UNCOUNTED
+    return max(0, after.other_databases - before.other_databases)
 
 
 def riops(before: ServerCounters, after: ServerCounters) -> float:
@@ -151,8 +165,7 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     """
     missed = _rate(reads_blocks, window_seconds)
     every_block = reads_blocks + other_reads_blocks
-    all_missed = every_block + max(0, other_databases_blocks)
-    own_share = reads_blocks / all_missed if every_block else 1.0
+    own_share = _own_share(reads_blocks, every_block, other_databases_blocks)
     needed, apart = every_block * block_size, other_databases_blocks * block_size
     verdict, notes, hidden = _judge_apart(needed, delta, block_size, own_bytes, apart)
     blocks = reads_blocks + hits_blocks
@@ -191,6 +204,15 @@ def _bytes(delta: Moved, own_bytes: int | None) -> int:
     return delta.read_bytes if own_bytes is None else min(own_bytes, delta.read_bytes)
 
 
+def _own_share(own: int, every: int, apart: int) -> float:
+    """Return the step's share of all missed blocks: `own` of `every` block and those `apart`.
+
+    `apart` are those of other databases; if it is UNCOUNTED, they are left out.
+    """
+    known = max(0, apart) if apart < UNCOUNTED else 0
+    return own / (every + known) if every else 1.0
+
+
 def _requests(delta: Moved | None, own_bytes: int | None, block_size: int) -> float:
     """Return how many reads of the device the server's processes requested, as an estimate.
 
@@ -218,6 +240,8 @@ def _judge_apart(
     if delta is None or needed <= 0 or other_bytes <= FOREIGN_FROM * needed:
         return verdict, notes, lacks
     missed = f"other databases of this server missed {other_bytes / _MIB:,.0f} MiB meanwhile"
+    if other_bytes >= UNCOUNTED * block_size:
+        missed = "a statement for another database of this server had not ended"
     without, _ = _judge(needed, delta, block_size, own_bytes, COUNTED_LATE * other_bytes)
     if verdict is without:
         return verdict, [*notes, missed], lacks

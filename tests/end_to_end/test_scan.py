@@ -4,7 +4,9 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
 from replayer.load import other_sessions
+from replayer.load.machine_usage import block_counters
 from replayer.machine import page_cache
 from replayer.model import Cold, Outcome, Temperature
 from replayer.run.context import Context
@@ -26,6 +29,8 @@ from replayer.steps.build.spec import Spec as BuildSpec
 from replayer.steps.flush import step as flush
 from replayer.steps.scan import step as scan
 from replayer.tables import checksum, persons, relations
+from replayer.watch import ledger
+from replayer.watch.ledger import ServerCounters
 from tests.expected_rows import expected_rows
 from tests.fixture_types import Surroundings
 from tests.known import known
@@ -33,6 +38,7 @@ from tests.performed import performed
 from tests.ready_made import copy, ready_data
 from tests.repeated import repeat_until
 from tests.slow_case import slow
+from tests.waiting import wait_until
 
 DOUBLINGS = 12
 ROWS = 6 << DOUBLINGS
@@ -213,16 +219,16 @@ def test_a_statement_that_needed_nothing_is_not_cold(
 ) -> None:
     """Somebody read the table between the last look at the server's buffers and the clock."""
     built(context)
-    missed = scan._missed
+    count = scan._counters
 
-    def read_and_missed(database: Database) -> int:
+    def read_and_count(database: Database) -> ServerCounters:
         with context.database() as other:
             files = relations.files(other, context.data_directory())
             other.query("SELECT count(lastname), count(id), count(time) FROM persons1")
         temperature.drop(files, context.host)
-        return missed(database)
+        return count(database)
 
-    monkeypatch.setattr(scan, "_missed", read_and_missed)
+    monkeypatch.setattr(scan, "_counters", read_and_count)
     outcome = perform(context)
 
     assert cold_of(outcome).got is Temperature.LUKEWARM
@@ -234,12 +240,42 @@ def test_next_to_reads_for_other_databases_that_may_be_its_own_no_scan_is_cold(
 ) -> None:
     """Their processes are the server's, so that the server's bytes prove nothing of the table."""
     built(context)
-    counted = itertools.count(0, 1 << 40)
-    monkeypatch.setattr(scan, "_missed_apart", lambda _: next(counted))
+    counted, count = itertools.count(0, 1 << 27), scan._counters
+    monkeypatch.setattr(
+        scan, "_counters", lambda one: replace(count(one), other_databases=next(counted))
+    )
     cold = cold_of(perform(context))
 
     assert cold.got is Temperature.UNKNOWN
     assert "1.00 TiB were read for other databases of this server meanwhile" in cold.why
+
+
+def test_beside_a_long_statement_of_another_database_no_scan_is_cold(
+    context: Context, server: Server
+) -> None:
+    """Nothing of what it reads is counted before it ends."""
+    built(context)
+    other = server.start().set(database="postgres")
+    with (
+        closing(Database(context.engine, other)) as database,
+        ThreadPoolExecutor() as threads,
+        context.database() as here,
+    ):
+        asleep = threads.submit(database.query, "SELECT pg_sleep(60)")
+        try:
+            wait_until(lambda: bool(block_counters(here).other_statements))
+            counters = block_counters(here)
+        finally:
+            here.query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
+                       " AND datname = 'postgres'")  # fmt: skip
+            with pytest.raises(ReplayerError):
+                asleep.result()
+    cold = Cold.model_validate({"asked": "cold", "got": "cold", "method": "", "proof": ""})
+    apart = ledger.missed_apart(counters, counters) * context.engine.block_size
+    told = scan._less_apart(cold.model_copy(update={"own_bytes": 1 << 40}), apart, 1000)
+
+    assert told.got is Temperature.UNKNOWN
+    assert "a statement for another database of this server had not ended" in told.why
 
 
 @pytest.mark.parametrize(

@@ -1131,6 +1131,22 @@ def test_a_statement_with_a_line_of_another_program_in_it_is_not_replayed(
     assert notes == (f"1 line {note}",)
 
 
+@pytest.mark.parametrize("rare", [12345, 123456])
+def test_a_process_that_is_padded_begins_some_lines_with_a_blank(rare: int) -> None:
+    """Each line is an entry, however many are short; one line of a log in a value is none."""
+    usual = 12345 + 123456 - rare
+    rest = "2026-11-27 10:00:00.123 UTC u@d LOG:  duration: 1.0 ms  statement: select 1"
+    server = ["123456 2026-11-27 10:00:00.123 UTC LOG:  checkpoint starting: time"]
+    lines = [f"{rare if i % 15 == 0 else usual:6d} {rest}" for i in range(60)] + server * 5
+    value = f"  98765 {rest}"
+    found, unpadded = prefix.guessed(lines), prefix.guessed([*[f"123456 {rest}"] * 60, value])
+
+    assert found is not None
+    assert all(map(found.pattern.match, lines))
+    assert unpadded is not None
+    assert unpadded.pattern.match(value) is None
+
+
 def test_a_line_of_another_program_is_no_sample_of_a_prefix() -> None:
     """The server's own lines have a part of the prefix, and the time is in it."""
     begin = "2026-05-16 05:11:10.123 UTC [77] "

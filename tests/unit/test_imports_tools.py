@@ -597,14 +597,28 @@ def test_a_log_of_pgbench_without_its_first_client_has_no_rate(tmp_path: Path) -
     assert "as it has no client 0" in run.steps[0].notes[0]
 
 
-def test_a_prefix_with_a_number_is_no_log_of_a_thread() -> None:
+def test_a_prefix_with_a_number_is_no_log_of_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`--log-prefix=run.5` gives each run a log whose name ends with its own PID."""
     names = ["run.5.1200", "run.5.1300", "run.5.1300.1", "run.5.1300.10", "run.5.1300.2"]
+    monkeypatch.chdir(tmp_path)
+    for name in names:
+        Path(name).write_text(logged(1_700_000_000))
 
     assert registry.load("imports", "pgbench").group_files([names[4], *names[:4]]) == [
         ["run.5.1200"],
         ["run.5.1300", "run.5.1300.1", "run.5.1300.2", "run.5.1300.10"],
     ]
+
+
+def test_reports_are_not_joined_by_their_names(tmp_path: Path) -> None:
+    """A user may number them as pgbench numbers the logs of its threads."""
+    names = [str(tmp_path / f"out.8{number}") for number in ("", ".1", ".2")]
+    for name in names:
+        Path(name).write_text("transaction type: <builtin: TPC-B (sort of)>\n")
+
+    assert registry.load("imports", "pgbench").group_files(names) == [[name] for name in names]
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 import pytest
 
-from replayer.model import ReadOrigin
+from replayer.model import Ledger, ReadOrigin
 from replayer.watch.ledger import (
     OtherSessions,
     ServerCounters,
     balance,
     cache_hits,
+    missed_apart,
     other_sessions,
     riops,
 )
@@ -263,6 +264,34 @@ def test_reads_for_other_databases_prove_no_verdict(
     assert made.verdict is verdict
     assert (made.ratio is None) == (verdict is ReadOrigin.UNKNOWN)
     assert ("other databases of this server" in made.note) == (apart > 20)
+
+
+def test_a_statement_of_another_database_that_has_not_ended_hides_its_reads() -> None:
+    """A server counts a statement's blocks at its end, however long it has read."""
+    before = ServerCounters(0.0, 0, 0, other_databases=7)
+    ended = missed_apart(before, ServerCounters(10.0, 0, 0, 7))
+    under_way = missed_apart(before, ServerCounters(10.0, 0, 0, 7, 1))
+
+    def made(apart: int, reads: int) -> Ledger:
+        return balance(None, 10.0, 100_000, 0, device(reads), "sda", BLOCK,
+                       own_bytes=reads * BLOCK, other_databases_blocks=apart)  # fmt: skip
+
+    assert ended == 0
+    assert made(ended, 100_000).verdict is ReadOrigin.PHYSICAL
+    assert made(under_way, 100_000).verdict is ReadOrigin.UNKNOWN
+    assert "another database of this server had not ended" in made(under_way, 100_000).note
+    assert made(under_way, 100).verdict is ReadOrigin.CACHED
+
+
+def test_requests_of_others_that_are_larger_leave_the_servers_as_they_are() -> None:
+    """A backup next to it reads MiB at once; each block of the server is one request."""
+    blocks = 100_000
+    delta = DeviceDelta(10.0, blocks + 40_960, blocks * BLOCK + (40 << 30), 0, 0)
+    found = balance(ReadOrigin.PHYSICAL, 10.0, blocks, 0, delta, "sda", BLOCK,
+                    own_bytes=blocks * BLOCK)  # fmt: skip
+
+    assert found.verdict is ReadOrigin.PHYSICAL
+    assert found.ratio == pytest.approx(1.0)
 
 
 def test_a_verdict_that_other_databases_hide_is_not_the_one_asked_for() -> None:

@@ -448,6 +448,34 @@ def test_a_write_to_a_mirror_is_counted_once(machine: str, tmp_path: Path) -> No
     assert any("times those of md" in note for note in made.notes)
 
 
+def test_times_that_a_kernel_does_not_count_of_md_are_not_known(tmp_path: Path) -> None:
+    """Kernels before 5.9 show 0 ms for each request of md, and an empty queue."""
+    heads = "Device r/s rkB/s w/s wkB/s r_await w_await aqu-sz"
+    lists = [
+        f"sda {100 + i} 800 200 1600 5 7 1.9\nsdb {150 + i} 1200 200 1600 6 8 2.5\n"
+        f"md0 {250 + 2 * i} 2000 200 1600 0 0 0"
+        for i in range(4)
+    ]
+    text = listed([f"11/21/2026 10:00:0{i}" for i in range(4)], lists)
+    path = written(tmp_path, re.sub("^Device.*", heads, text, flags=re.MULTILINE))
+    untimed = {"read_await_ms", "write_await_ms", "queue_depth"}
+
+    for wanted in ((), ("md0",)):
+        made, _ = read("iostat", path, wanted)
+        assert made.source.device == "md0"
+        assert not untimed & made.columns.keys()
+        assert any("does not time the requests of md" in note for note in made.notes)
+    assert untimed <= read("iostat", path, ("sda",))[0].columns.keys()
+
+
+def test_a_volume_that_moves_more_than_its_disks_is_no_disk(tmp_path: Path) -> None:
+    """ZFS reads from its cache what its disks do not read."""
+    row = {"sda": (80.0, 10.0), "sdb": (80.0, 10.0), "zd0": (4000.0, 20.0)}
+    made, _ = read("iostat", moving(tmp_path, row))
+
+    assert made.source.device == "sda+sdb"
+
+
 def test_disks_of_a_raid0_are_counted_without_a_doubt(tmp_path: Path) -> None:
     """They write each byte once; a disk next to them is no copy."""
     row = {"sda": (10.0, 300.0), "sdb": (20.0, 250.0), "sdc": (0.0, 900.0), "md0": (30.0, 550.0)}

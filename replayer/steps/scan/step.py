@@ -117,7 +117,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
     cold = _made(spec, context, files)
     with context.database() as database:
         cold, before = _after_start(cold, files, database)
-        missed, apart = _missed(database), _missed_apart(database)
+        counters = _counters(database)
         others_before = other_sessions.look(database)
         first = context.account()
         begin = context.sampler.mark()
@@ -125,13 +125,14 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
         end = context.sampler.mark()
         last = context.account()
         after = residency(files).resident_bytes
-        missed = max(0, _missed(database) - missed)
+        counted = _counters(database)
         their_bytes, uncounted = _theirs(database, others_before, cold)
-        apart = max(0, _missed_apart(database) - apart)
+        block = database.engine.block_size
     # A remote server's machine has other devices.
     delta = context.sampler.device_delta(begin, end) if files else None
     read = delta.read_bytes if delta is not None else None
     own = interference.server_moved(first, last)
+    missed = max(0, counted.reads - counters.reads) * block
     needed = None if after is None or before is None else _needed(after - before, missed)
     brought = max(needed or 0, own.read_bytes if own is not None else 0)
     # Each statement reads a column of all rows: one that read nothing had it in memory.
@@ -142,6 +143,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
         own.read_bytes if own is not None else None,
         needed_bytes=None if nothing else needed,
     )
+    apart = ledger.missed_apart(counters, counted) * block
     cold = _less_apart(cold, apart, None if nothing else needed)
     if name == _FULL and needed is not None:
         cold = _held_against_the_table(cold, brought)
@@ -226,10 +228,10 @@ def _less_apart(cold: Cold, apart_bytes: int, needed_bytes: int | None) -> Cold:
         return cold
     if delivered - ledger.COUNTED_LATE * apart_bytes >= temperature.DEVICE_SHARE * needed:
         return cold
-    why = (
-        f"{show_size(apart_bytes)} were read for other databases of this server meanwhile, and how "
-        f"much of the device's reads was for them is not known"
-    )
+    what = f"{show_size(apart_bytes)} were read for other databases of this server meanwhile"
+    if apart_bytes >= ledger.UNCOUNTED:
+        what = "a statement for another database of this server had not ended"
+    why = f"{what}, and how much of the device's reads was for it is not known"
     todo = "stop what uses the other databases of this server"
     return cold.model_copy(update={"got": Temperature.UNKNOWN, "why": why, "todo": todo})
 
@@ -257,19 +259,11 @@ def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
     return Cold(asked=spec.cold, got=got, method="nothing", proof="", why=why, todo=todo)
 
 
-def _missed(database: Database) -> int:
-    """Return the bytes that the server has read from files so far; 0 if it does not count them."""
-    verb = database.engine.verb(protocol.COUNTERS)
-    if verb is None:
-        return 0
-    return database.row(verb).number("reads") * database.engine.block_size
-
-
-def _missed_apart(database: Database) -> int:
-    """Return the bytes that the server has read for its other databases; 0 if not counted."""
+def _counters(database: Database) -> ledger.ServerCounters:
+    """Return the server's counters of blocks, all 0 if it does not count them."""
     if database.engine.verb(protocol.COUNTERS) is None:
-        return 0
-    return block_counters(database).other_databases * database.engine.block_size
+        return ledger.ServerCounters(0, 0, 0)
+    return block_counters(database)
 
 
 def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Cold, int | None]:

@@ -44,7 +44,7 @@ def record(spec: Spec, context: Context, window: SessionsWindow, cold: Cold) -> 
         own_bytes=window.own.read_bytes if window.own else None,
         own_write_bytes=window.own.write_bytes if window.own else 0,
         other_reads_blocks=(window.others.reads or 0) if window.others else 0,
-        other_databases_blocks=window.after.other_databases - window.before.other_databases,
+        other_databases_blocks=ledger.missed_apart(window.before, window.after),
     )
     _measure_rates(findings, spec, window, balance)
     _measure_latency(findings, window)
