@@ -155,6 +155,18 @@ def test_list_without_a_kind_tells_of_all(replayer: Replayer, results: Path) -> 
     assert re.search(rf"^{RUN} .*6\.12\S* +stock +done", out, re.MULTILINE)
 
 
+def test_list_tells_of_all_else_beside_results_that_cannot_be_read(
+    replayer: Replayer, tmp_path: Path
+) -> None:
+    """Only the lists of runs and of their metrics need them."""
+    (tmp_path / "results").write_text("no folder")
+    told = replayer("list")
+
+    assert "smoke" in told.out
+    assert "cannot be read: Not a directory" in told.err
+    assert "Not a directory" in replayer("list", "runs", status=2).err
+
+
 def test_list_runs_tells_of_files_that_are_no_runs(replayer: Replayer, results: Path) -> None:
     """A file that cannot be read is named with its reason beside the runs, and nothing fails."""
     (results / "broken.json").write_text("{")

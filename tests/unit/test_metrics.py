@@ -376,6 +376,26 @@ def test_a_request_that_comes_byte_by_byte_is_not_waited_for(
     assert capfd.readouterr().err == ""
 
 
+def test_an_answer_that_fails_is_not_reported_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Stderr belongs to the run, and the client has gone."""
+
+    def application(_environ: object, _start: object) -> list[bytes]:
+        raise TimeoutError
+
+    monkeypatch.setattr(serving, "make_wsgi_app", lambda _registry: application)
+    listener = socket.create_server(("127.0.0.1", 0))
+    with serving.server_of(listener, CollectorRegistry()) as server, contextlib.ExitStack() as ends:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        ends.callback(server.shutdown)
+        client = ends.enter_context(socket.create_connection(listener.getsockname(), timeout=60))
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        while client.recv(1 << 16):
+            pass
+    assert capfd.readouterr().err == ""
+
+
 def test_what_a_run_tells_is_exported_while_it_runs(under_way: tuple[Path, IO[bytes]]) -> None:
     """Figures of the step under way, of processors and device; a step that ended has none."""
     path, told = under_way

@@ -16,7 +16,15 @@ from replayer.engines import engine
 from replayer.engines.connection import Database, Row
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.machine import processes
-from replayer.servers import data_folder, private, programs, protocol, settings, socket_folder
+from replayer.servers import (
+    data_folder,
+    private,
+    programs,
+    protocol,
+    remote,
+    settings,
+    socket_folder,
+)
 from replayer.servers.data_folder import DataFolder, Marker
 from replayer.servers.remote import Remote
 from replayer.servers.server_log import ServerLog
@@ -495,3 +503,10 @@ def test_parts_of_the_cpu_time_never_shrink() -> None:
     assert processes.CpuSeconds(0.04, 0.005).since(earlier) == pytest.approx((0.015, 0))
     assert processes.CpuSeconds(0.04, 0.03).since(earlier) == pytest.approx((0.02, 0.02))
     assert processes.CpuSeconds(0.0, 0.0).since(earlier) == (0, 0)
+
+
+@pytest.mark.parametrize("path", ["/proc/self/environ", "/dev/zero"])
+def test_a_file_of_the_kernel_that_a_server_names_is_not_read(path: str) -> None:
+    """Reading some of them changes them, and others have no end."""
+    with pytest.raises(OSError, match=path):
+        remote._beginning(Path(path))
