@@ -9,14 +9,18 @@ import inspect
 import sys
 from typing import TYPE_CHECKING
 
-from replayer.analysis.advice import warnings
 from replayer.cli import command_parser
 from replayer.errors import NotFound, nearest
+from replayer.lazy_import import Later
 from replayer.report import man_page
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
+
+    from replayer.analysis.advice import warnings
+else:
+    warnings = Later("replayer.analysis.advice.warnings")
 
 EPILOG = """\
 examples:
