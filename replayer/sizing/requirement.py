@@ -368,10 +368,13 @@ def _counted_in_time(own: Numbers, done: Numbers) -> Numbers:
     """Return the reads that the database can have done in each minute, `own`, moved to their time.
 
     PostgreSQL counts the blocks of a statement at its end, which may be many minutes late.  `done`
-    are the reads of the device.  Where `own` is more than twice as many, the surplus is moved to
-    the minutes just before in which the device read more than was counted.  Blocks of a statement
-    that has not ended are not counted at all.
+    are the reads of the device.  Where `own` is more than twice as many, the surplus over what is
+    counted usually, and in the minute after, is moved to the minutes just before in which the
+    device read more than was counted.  Blocks of a statement that has not ended are not counted.
     """
+    # Blocks that were in the page cache are counted, too, and no device read them: but in most
+    # minutes, and not only in the one in which a statement ends.
+    usual = np.maximum(np.append(own[1:], 0.0), np.median(own))
     moved, late = own.copy(), 0.0
     for minute in reversed(range(len(done))):
         missing = float(done[minute] - moved[minute])
@@ -380,8 +383,8 @@ def _counted_in_time(own: Numbers, done: Numbers) -> Numbers:
             moved[minute] += used
             late -= used
         else:
-            # Blocks that were in the page cache are counted, too, and no device read them.
-            late = -missing if moved[minute] > 2 * done[minute] else 0.0
+            surplus = own[minute] - max(done[minute], usual[minute])
+            late = max(0.0, float(surplus)) if own[minute] > 2 * done[minute] else 0.0
     return moved
 
 

@@ -522,3 +522,16 @@ def test_blocks_that_are_counted_at_the_end_of_a_long_statement_are_its_own() ->
 
     assert need(made, "read_iops").required == pytest.approx(1600, rel=0.02)
     assert need(made, "read_iops").others == pytest.approx(0, abs=16)
+
+
+@pytest.mark.parametrize("span", [60.0, 3600.0])
+def test_blocks_from_the_page_cache_are_not_those_of_a_backup_before(span: float) -> None:
+    """They are counted as read in every minute, and none of them has read the disk earlier."""
+    hour = (np.arange(round(48 * 3600 / span)) * span // 3600) % 24
+    reads = np.where(hour == 2, 9000.0, 10.0)
+    made = requirement.of(
+        profile(len(hour), span=span, commits=1.0, read_iops=reads, read_mbps=reads * 0.1,
+                blocks_read=np.where(hour == 2, 50.0, 3000.0), write_iops=5.0, write_mbps=0.1),
+    )  # fmt: skip
+
+    assert need(made, "read_iops").required == pytest.approx(50)
