@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Self
@@ -33,6 +34,7 @@ from replayer.watch.client_pools import LOCAL_CLIENTS, Clients, Pool
 from replayer.watch.interference import AccountMark
 from replayer.watch.sampler import Sampler
 
+_COMPILED = "compiled"
 _MOST_CLIENTS = 64
 
 Parallel = Annotated[int, Field(ge=1, le=4096)]
@@ -272,7 +274,7 @@ class ProbeContext:
         """Add rows for each job to the table `io`: one for each client, and one for all together.
 
         If the processors or the Python interpreter limited the jobs, and not the storage, add a
-        note on that.
+        note on that.  Add the fact that loops were compiled, or a note why not.
         """
         for place, job in enumerate(jobs):
             if len(targets) > 1:
@@ -280,22 +282,39 @@ class ProbeContext:
                     self._io_row(self.client_name(client), results[place], job.threads, io)
             whole = "all" if len(targets) > 1 else "1"
             self._io_row(whole, io.of(place), job.threads * len(targets), io)
-        what = " and ".join(map(label, jobs))
-        if io.limit == "processors":
+        if io.refusal:
+            self.findings.note(
+                f"{label(jobs[0])}: the package numba did not compile the loop, so Python ran it: "
+                f"{io.refusal}"
+            )
+        self._note_limit(io, " and ".join(map(label, jobs)))
+
+    def _note_limit(self, io: IoRun, what: str) -> None:
+        if not io.limit:
+            return
+        remedy = (
+            ": pip install 'replayer[compiled]' makes the loop machine code"
+            if not io.refusal and any(one.job.compilable for one in chain(*io.by_client))
+            else ": a program without an interpreter may get more"
+        )
+        if io.limit == "processors" and io.compiled:
+            self.findings.note(f"{what}: the processors were the limit, not the storage")
+        elif io.limit == "processors":
             self.findings.note(
                 f"{what}: the processors were the limit, not the storage, and {io.loop_share:.0%} "
-                f"of what these reads and writes took of them was Python's: a program without an "
-                f"interpreter may get more"
+                f"of what these reads and writes took of them was Python's{remedy}"
             )
-        elif io.limit == "interpreter":
+        else:
             self.findings.note(
                 f"{what}: for {io.loop_time:.0%} of its time a thread was in Python, with nothing "
-                f"under way: a program without an interpreter may get so much more"
+                f"under way{remedy}"
             )
 
     def _io_row(self, client: str, result: IoResult, depth: int, io: IoRun) -> None:
         job = result.job
         operation = {1.0: "read", 0.0: "write"}.get(job.read_share, "mixed")
+        if result.compiled:
+            self.findings.facts["storage.loop"] = _COMPILED
         self.findings.row(
             "io",
             access=job.access.value,
@@ -309,6 +328,7 @@ class ProbeContext:
             **summary(result.latencies),
             cpu_us=io.cpu_per_operation * 1e6,
             limit=io.limit,
+            loop=_COMPILED if result.compiled else "Python",
         )
 
     def _device(self, block_size: int) -> IoTarget:

@@ -97,6 +97,19 @@ class IoJob:
         """Return whether at least some of the job's operations are writes."""
         return self.read_share < 1
 
+    @property
+    def paced(self) -> bool:
+        """Return whether the job does more than one read or write after another."""
+        return self.drop or self.sync is not Sync.NONE or self.rate is not None
+
+    @property
+    def compilable(self) -> bool:
+        """Return whether the loop of the job can be machine code.
+
+        It cannot if it takes its blocks from a counter, or does more than reads and writes.
+        """
+        return not (self.paced or self.rewrite or self.access is BlockOrder.SHARED)
+
     def blocks(self, target: IoTarget) -> int:
         """Return the number of a target's blocks that the job uses, limited by its working set.
 
@@ -129,6 +142,8 @@ class IoThread:
     """The counter from which all threads take the next block, if the order is SHARED."""
     apart: bool = False
     """True if the thread may run on another host than the one that made the files."""
+    compiled: bool = False
+    """True to compile its loop, if the job is compilable and numba works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +164,10 @@ class ThreadResult:
     """(reads, writes), including those that are not counted."""
     latencies: tuple[Latencies, Latencies]
     per_second: tuple[int, ...]
+    compiled: bool = False
+    """True if the loop was machine code, False if it was Python."""
+    refusal: str = ""
+    """Why numba did not compile the loop although it was asked to; "" if it was not, or did."""
 
     def moved(self, by_ns: int) -> "ThreadResult":
         """Return a copy with `by_ns` nanoseconds added to its two times, to change their clock."""

@@ -39,6 +39,10 @@ class IoResult:
     begin_ns: int
     within: int | None = None
     """The number of operations in the window, if the latencies include others; else None."""
+    compiled: bool = False
+    """True if the loops of all threads were machine code."""
+    refusal: str = ""
+    """Why a loop was not compiled although it was asked for; "" if that did not happen."""
 
     @property
     def end_ns(self) -> int:
@@ -105,6 +109,8 @@ def summed(job: IoJob, shares: Sequence[ThreadResult]) -> IoResult:
         issued_writes=sum(share.issued[1] for share in shares),
         per_second=_added([share.per_second for share in shares]),
         begin_ns=begin,
+        compiled=all(share.compiled for share in shares),
+        refusal=next((share.refusal for share in shares if share.refusal), ""),
     )
     if not result.operations or seconds <= 0:
         raise ReplayerError(
@@ -129,6 +135,8 @@ def together(results: Sequence[IoResult]) -> IoResult:
         issued_writes=sum(one.issued_writes for one in results),
         per_second=_added([one.per_second for one in results]),
         begin_ns=first.begin_ns,
+        compiled=all(one.compiled for one in results),
+        refusal=next((one.refusal for one in results if one.refusal), ""),
     )
 
 

@@ -23,6 +23,8 @@ import numpy as np
 
 from replayer.errors import ReplayerError
 from replayer.machine.page_cache import PAGE
+from replayer.storage import compiled_loop
+from replayer.storage.compiled_loop import SHORT, STAMPED, UNLIKE, WORDS_A_STAMP, CompiledLoop
 from replayer.storage.io_job import MIB, BlockOrder, IoThread, Sync, ThreadResult
 from replayer.watch.histogram import Recorder
 from replayer.watch.workers import distributable
@@ -30,6 +32,7 @@ from replayer.watch.workers import distributable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from replayer.storage.compiled_loop import Operations
     from replayer.watch.workers import Barrier, Counter, Report
 
 _CHUNK = 8192
@@ -42,11 +45,8 @@ _LARGE_BYTES = 256 << 10
 _TURN_BYTES = 64 << 10
 _FEWEST_TURNS = 4
 _MOST_TURNS = 16
-_UNLIKE = 0x9E3779B97F4A7C15
 _REPORT_NS = 500_000_000
 _NEVER = 1 << 62
-_STAMPED = 4096
-"""Bytes of a write buffer in which one word is changed, whatever the page size of the kernel."""
 _HUGE_PAGE = 2 * MIB
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
@@ -170,6 +170,8 @@ class _IoWorker:
         self._issued = [0, 0]
         self._per_second: dict[int, int] = {}
         self._unsynced = 0
+        self._compiled: CompiledLoop | None = None
+        self._refusal = ""
 
     def open(self) -> None:
         """Open the files, fill the buffers, and prepare the first chunk of operations."""
@@ -177,16 +179,21 @@ class _IoWorker:
         self._blocks = job.blocks(target)
         seeds = [job.seed, self._thread.client, self._thread.number]
         self._random = np.random.default_rng(seeds)
+        # Of its own: the same seed visits the same blocks, however many buffers are filled.
+        self._filling = np.random.default_rng([*seeds, 1])
         for path in target.paths:
             self._fds.append(os.open(path, self._flags()))
         if job.drop:
             for fd in self._fds:
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
-        self._buffers = self._make_buffers()
+        compiled = self._compiles()
+        self._buffers = self._make_buffers(1 if compiled else _FEWEST_TURNS)
+        if compiled:
+            self._compiled = CompiledLoop(self._fds, [buffers[0] for buffers in self._buffers])
         self._next = 0
         most = _CHUNK if job.block_size >= _CRUMB_BYTES else _CHUNK_OF_CRUMBS
         self._size = max(1, min(most, _CHUNK_BYTES // job.block_size))
-        if self._paced:
+        if self._job.paced:
             self._size = min(self._size, 256)
         self._begins = array("q", bytes(8 * self._size))
         self._ends = array("q", bytes(8 * self._size))
@@ -209,7 +216,9 @@ class _IoWorker:
         job = self._job
         begin = opened_ns + int(job.warmup * 1e9)
         deadline = _NEVER if job.seconds is None else begin + int(job.seconds * 1e9)
-        lap = self._stroll if self._paced else self._dash
+        lap: Callable[[Any, int], int] = self._stroll if job.paced else self._dash
+        if self._compiled is not None:
+            lap = self._rush
         reported_ns, unsaid, last, self._due = opened_ns, 0, begin, opened_ns
         done = 0
         while True:
@@ -232,10 +241,16 @@ class _IoWorker:
         self._still_there()
         return self._share(begin, last, cut=done < self._quota)
 
-    @property
-    def _paced(self) -> bool:
-        job = self._job
-        return job.drop or job.sync is not Sync.NONE or job.rate is not None
+    def _compiles(self) -> bool:
+        """Compile the loop if that was asked for and the job allows it; return whether it is."""
+        if not (self._thread.compiled and self._job.compilable):
+            return False
+        try:
+            compiled_loop.compile_once()
+        except Exception as error:  # noqa: BLE001 - numba's own errors, and those of what it loads
+            self._refusal = f"{type(error).__name__}: {error}".splitlines()[0]
+            return False
+        return True
 
     def _flags(self) -> int:
         job = self._job
@@ -255,22 +270,22 @@ class _IoWorker:
         even, rest = divmod(job.operations, job.threads)
         return even + (self._thread.number < rest) + job.skip
 
-    def _make_buffers(self) -> list[list[memoryview]]:
+    def _make_buffers(self, fewest: int) -> list[list[memoryview]]:
         """Return page-aligned buffers of one block each, filled with incompressible data.
 
         Each one is in a list, as os.preadv and os.pwritev take it.  Jobs that write small blocks
-        get several.
+        get several, at least `fewest`.
         """
         size = self._job.block_size
         # Buffers used in turn: enough that the storage does not soon see the same data, few enough
         # to fit into the cache.
         several = self._job.writes and size <= _LARGE_BYTES
-        many = max(_FEWEST_TURNS, min(_MOST_TURNS, _TURN_BYTES // size)) if several else 1
+        many = max(fewest, min(_MOST_TURNS, _TURN_BYTES // size)) if several else 1
         buffers = [_buffer(size, huge=self._job.huge) for _ in range(many)]
         for buffer in buffers:
             for at in range(0, size, _WHOLE_BYTES):
                 piece = min(_WHOLE_BYTES, size - at)
-                buffer[at : at + piece] = self._random.bytes(piece)
+                buffer[at : at + piece] = self._filling.bytes(piece)
         return [[buffer] for buffer in buffers]
 
     def _restamp(self, buffers: list[memoryview]) -> list[memoryview]:
@@ -279,12 +294,12 @@ class _IoWorker:
         So the next write from this buffer differs from the last one.  A buffer smaller than that is
         not changed.
         """
-        if self._job.block_size >= _STAMPED:
+        if self._job.block_size >= STAMPED:
             words = np.frombuffer(buffers[0], dtype=np.uint64, count=len(buffers[0]) // 8)
-            words[:: _STAMPED // 8] += _UNLIKE
+            words[::WORDS_A_STAMP] += UNLIKE
         return buffers
 
-    def _chunk(self, done: int = 0) -> tuple[Any, Iterator[_Operation], int]:
+    def _chunk(self, done: int = 0) -> tuple[Any, Iterator[_Operation] | Operations, int]:
         """Return the next chunk of operations as (kinds, operations, number of operations).
 
         An operation is (function, descriptor, buffers, offset in bytes).  `done` is the number of
@@ -294,18 +309,21 @@ class _IoWorker:
         job, target = self._job, self._thread.target
         many = min(self._size, self._quota - done)
         kinds, calls = self._calls(many)
-        buffers = self._turns(done)
         if self._thread.turn is not None:
-            walk = self._shared_walk(self._thread.turn, calls, buffers)
+            walk = self._shared_walk(self._thread.turn, calls, self._turns(done))
             return kinds, itertools.islice(walk, many), many
         blocks = self._positions(many)
         per_file = target.file_bytes // job.block_size
         files, inside = blocks // per_file, blocks % per_file
-        offsets = array("q", (inside * job.block_size + target.first_byte).tobytes())
+        bytes_inside = inside * job.block_size + target.first_byte
+        if self._compiled is not None:
+            writes = np.full(many, job.writes) if kinds is None else kinds
+            return kinds, self._compiled.prepare(files, writes, bytes_inside), many
+        offsets = array("q", bytes_inside.tobytes())
         fds: Any = itertools.repeat(self._fds[0])
         if len(self._fds) > 1:
             fds = map(self._fds.__getitem__, files.tolist())
-        return kinds, zip(calls, fds, buffers, offsets, strict=False), many
+        return kinds, zip(calls, fds, self._turns(done), offsets, strict=False), many
 
     def _calls(self, many: int) -> tuple[Any, Iterator[Callable[..., int]]]:
         """Return (kinds, functions) of the next `many` operations, drawn by the job's read share.
@@ -386,6 +404,18 @@ class _IoWorker:
                 break
         return done
 
+    def _rush(self, operations: Operations, deadline: int) -> int:
+        """Do as `_dash` does, in machine code, with operations of `CompiledLoop.prepare`."""
+        assert self._compiled is not None
+        ends = np.frombuffer(self._ends, dtype=np.int64)
+        self._begin = time.monotonic_ns()
+        done, wrong = self._compiled.run(operations, ends, deadline)
+        if wrong == SHORT:
+            raise self._short(int(operations.offsets[done]))
+        if wrong:
+            raise OSError(wrong, os.strerror(wrong))
+        return done
+
     def _stroll(self, operations: Iterator[_Operation], deadline: int) -> int:
         """Run prepared operations, with pauses, syncs or page drops as the job requires.
 
@@ -442,7 +472,7 @@ class _IoWorker:
         is from `begin` to `deadline`, in ns of CLOCK_MONOTONIC.
         """
         ends = np.frombuffer(self._ends, dtype=np.int64)[:did]
-        if self._paced:
+        if self._job.paced:
             begins = np.frombuffer(self._begins, dtype=np.int64)[:did]
         else:
             begins = np.concatenate((np.array([self._begin], dtype=np.int64), ends[:-1]))[:did]
@@ -469,6 +499,8 @@ class _IoWorker:
             issued=(self._issued[0], self._issued[1]),
             latencies=(self._seen[0].recorded(), self._seen[1].recorded()),
             per_second=per_second,
+            compiled=self._compiled is not None,
+            refusal=self._refusal,
         )
 
     def _short(self, offset: int) -> OSError:

@@ -271,7 +271,7 @@ def test_a_ceiling_of_the_processors_says_so(run_of: RunOf) -> None:
     most = known(ceiling([probed(run_of([1]), [row(43_000, limit="processors")])], "vda", 8192, 4))
 
     reads = Reads(per_second=35_928, block_bytes=8192, depth=4, access="random", device="vda")
-    assert share(reads, most).endswith("at depth 4 (limited by processors and Python)")
+    assert share(reads, most).endswith("at depth 4 (limited by the processors)")
 
 
 def test_report_prints_a_tools_lines_as_they_are(run_of: RunOf) -> None:
@@ -349,8 +349,8 @@ def test_what_is_written_changes_and_cannot_be_compressed() -> None:
     """No two pages in turn are alike, nor like those of the chunk before; zlib gains nothing."""
     job = IoJob(name="x", threads=1, block_size=131072, read_share=0.0, operations=1)
     worker = io_worker._IoWorker(IoThread(job, IoTarget(("x",), 1 << 30, direct=True), 0))
-    worker._random = np.random.default_rng(1)
-    worker._buffers = worker._make_buffers()
+    worker._filling = np.random.default_rng(1)
+    worker._buffers = worker._make_buffers(4)
     seen = set()
     for done in (0, 1000):
         turns = list(islice(worker._turns(done), 4))
@@ -367,7 +367,9 @@ def test_threads_share_an_interpreter_with_few(monkeypatch: pytest.MonkeyPatch) 
         (2, 1, 1), (2, 4, 4), (2, 100, 8), (64, 100, 64), (96, 400, 96), (1, 4096, 4),
     ):  # fmt: skip
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
-        assert io_run._processes(threads) == processes
+        one = IoThread(result_of(1).job, IoTarget(("x",), 1 << 30, direct=True), 0)
+        assert io_run._processes([one] * threads) == processes
+        assert io_run._processes([replace(one, compiled=True)] * threads) == min(threads, cores)
 
 
 def watched(*intervals: tuple[float, float | None, float]) -> Any:
@@ -433,6 +435,40 @@ def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons() ->
         "8 KiB random reads at depth 1: for 8% of its time a thread was in Python"
     )
     assert "25% of what" in many
+    assert many.endswith("pip install 'replayer[compiled]' makes the loop machine code")
+    assert "storage.loop" not in context.findings.facts
+
+
+def test_a_compiled_loop_is_told_and_not_blamed_on_python() -> None:
+    """The kernel's ticks give a loop that mostly sleeps much more user time than it takes."""
+    context = object.__new__(probe_context.ProbeContext)
+    context.findings = StepRecorder()
+    result = replace(result_of(10_000, threads=1), compiled=True)
+    run = io_run.IoRun(((result,),), 0.08, 0.1, 0, 1, idle=0.4)
+    context.io_rows(run, [result.job], [IoTarget(("x",), 1, direct=True)])
+    assert not context.findings.notes
+    context.io_rows(replace(run, idle=0.0), [result.job], [IoTarget(("x",), 1, direct=True)])
+
+    assert [(row["limit"], row["loop"]) for row in context.findings.tables["io"]] == [
+        ("", "compiled"),
+        ("processors", "compiled"),
+    ]
+    (note,) = context.findings.notes
+    assert note.endswith("the processors were the limit, not the storage")
+    assert context.findings.facts["storage.loop"] == "compiled"
+
+
+def test_a_loop_that_numba_refused_is_told() -> None:
+    """Python ran it: the user who has installed numba reads why."""
+    context = object.__new__(probe_context.ProbeContext)
+    context.findings = StepRecorder()
+    result = replace(result_of(100), refusal="ImportError: Numba needs NumPy 2.4 or less")
+    run = io_run.IoRun(((result,),), 0.0, 0.1, 0, 1, idle=0.4)
+    context.io_rows(run, [result.job], [IoTarget(("x",), 1, direct=True)])
+
+    (note,) = context.findings.notes
+    assert "Numba needs NumPy 2.4 or less" in note
+    assert context.findings.tables["io"][0]["loop"] == "Python"
 
 
 def test_the_benchmarks_grid_is_drawn_anew_and_again() -> None:

@@ -86,7 +86,8 @@ def test_the_whole_pages_of_a_block_are_dropped_before_it_is_read(
     worker = io_worker._IoWorker(IoThread(job, IoTarget((str(file),), 4 * 65536, direct=False), 0))
     worker.open()
     try:
-        blocks = [operation for _, operation in zip(range(23), worker._ready[1], strict=False)]
+        operations: Any = worker._ready[1]
+        blocks = list(itertools.islice(operations, 23))
         assert worker._stroll(iter(blocks), 1 << 62) == 23
     finally:
         worker.close()

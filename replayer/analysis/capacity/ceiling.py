@@ -13,7 +13,7 @@ _SAME_MACHINE = ("host.name", "device.model", "fs.type")
 
 _LIMITS = defaultdict(
     str,
-    processors=" (limited by processors and Python)",
+    processors=" (limited by the processors)",
     interpreter=" (limited by the interpreter's part of each read)",
 )
 

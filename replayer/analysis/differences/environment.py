@@ -74,6 +74,8 @@ _JITTER = {"host.cpu.mhz": 0.05, "host.cpu.bogomips": 0.02, "host.memory.bytes":
 """Facts that the kernel measures at boot -> the share by which they vary by themselves."""
 _REFUSED = (
     *("workload.*", "data.*", "*.replay.capture"),
+    # A probe's loop is machine code, or this is missing: up to 15 percent of its operations.
+    "*.storage.loop",
     *("engine.name", "engine.version", "engine.settings.*"),
 )
 """Patterns of facts that describe the work: if they differ, runs are compared only if allowed."""
