@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
@@ -36,7 +37,7 @@ def run(workdir: Path) -> list[Row]:
     with Workspace(workdir) as workspace:
         target = workspace.files("file", 1, SIZE, block_size=8192)
         rows = [*_random(target), *_sequential(target), *_ioping(target)]
-        with _little_memory() as why:
+        with huge_pages() as why:
             rows += _sequential(target, huge=True, why=why)
             workspace.forget(target)
             rows += _bonnie(workspace, why)
@@ -45,18 +46,19 @@ def run(workdir: Path) -> list[Row]:
 
 
 @contextlib.contextmanager
-def _little_memory() -> Iterator[str]:
-    """Reserve all memory but KEPT_MEMORY as huge pages; yield why not, "" if it is so."""
+def huge_pages(size: int | None = None) -> Iterator[str]:
+    """Reserve `size` bytes as huge pages, or all memory but KEPT_MEMORY; yield why not, else ""."""
     host = Host()
     no_server: Any = None
     with contextlib.ExitStack() as stack:
         why = str(memory_bound.refusal("hugepages", host) or "")
         if not why:
+            os.sync()
+            host.write("proc/sys/vm/drop_caches", "3")
+            keep = KEPT_MEMORY if size is None else host.memory("MemFree") - size
             try:
                 stack.enter_context(
-                    memory_bound.bound(
-                        "hugepages", no_server, host, keep_bytes=KEPT_MEMORY, changed=print
-                    )
+                    memory_bound.bound("hugepages", no_server, host, keep_bytes=keep, changed=print)
                 )
             except ReplayerError as error:
                 why = str(error)
