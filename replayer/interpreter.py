@@ -23,6 +23,8 @@ _KEPT = frozenset(
         "PYTHONUTF8",
     }
 )
+_FOREIGN = ("PYTHON", "NUMBA_")
+"""How variables begin that can name code: numba's make it read and write files, and print."""
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 """The variable for numpy's threads: without it, each worker starts a thread per processor."""
 _given: dict[str, str] = {}
@@ -38,14 +40,14 @@ def safe(variables: dict[str, str]) -> dict[str, str]:
     """Return a safe copy of an environment, for replayer and for the programs that it starts.
 
     Python's variables stay if they do not name code, or name the places from which this process was
-    loaded.  PYTHONSTARTUP, PYTHONPYCACHEPREFIX, PYTHONWARNINGS and others are removed.  In paths,
-    only absolute folders stay: an empty one, as in a mistaken PYTHONPATH=/a:, is the current
-    folder.  numpy makes no threads, unless the user asks for them.
+    loaded.  PYTHONSTARTUP, PYTHONPYCACHEPREFIX, PYTHONWARNINGS and others are removed, and those of
+    numba.  In paths, only absolute folders stay: an empty one, as in a mistaken PYTHONPATH=/a:, is
+    the current folder.  numpy makes no threads, unless the user asks for them.
     """
     kept = {
         name: value
         for name, value in variables.items()
-        if not name.startswith("PYTHON") or (name in _KEPT and not sys.flags.ignore_environment)
+        if not name.startswith(_FOREIGN) or (name in _KEPT and not sys.flags.ignore_environment)
     }
     for name in ("PATH", "" if sys.flags.ignore_environment else _PATH):
         folders = [one for one in variables.get(name, "").split(os.pathsep) if one.startswith("/")]

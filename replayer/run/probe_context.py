@@ -84,6 +84,7 @@ class ProbeContext:
     _first_ns: int | None = None
     _first_account: AccountMark | None = None
     _others: list[Foreign] = field(default_factory=list)
+    _loops: set[str] = field(default_factory=set)
     """The work of other programs in each window that was long enough to judge it alone."""
 
     @property
@@ -182,6 +183,7 @@ class ProbeContext:
             marks = [marks[-1], self.sampler.mark()]
         if not self.clients.names:
             io = replace(io, idle=_idle(self.sampler, *marks))
+        self._record_loops(io)
         self._say_window(jobs, targets, io, marks)
         if self._first_ns is None:
             self._first_ns = marks[0]
@@ -214,6 +216,22 @@ class ProbeContext:
             self.findings.foreign = interference.busiest(self._others)
         else:
             self.findings.foreign = interference.judged(first, after)
+
+    def _record_loops(self, io: IoRun) -> None:
+        """Record which loops did the work of this step so far; add a note if numba refused one.
+
+        There is no fact if all were Python's, as in results of earlier versions.
+        """
+        for client, results in enumerate(io.by_client):
+            self._loops.update(map(_loop, results))
+            for refusal in {one.refusal for one in results if one.refusal}:
+                where = f"{self.client_name(client)}: " if self.clients.names else ""
+                self.findings.note(
+                    f"{where}the package numba did not compile the loop of reads and writes, so "
+                    f"Python ran it: {refusal}"
+                )
+        if _COMPILED in self._loops:
+            self.findings.facts["storage.loop"] = " and ".join(sorted(self._loops, reverse=True))
 
     def _say_window(
         self, jobs: Sequence[IoJob], targets: Sequence[IoTarget], io: IoRun, marks: Sequence[int]
@@ -274,7 +292,7 @@ class ProbeContext:
         """Add rows for each job to the table `io`: one for each client, and one for all together.
 
         If the processors or the Python interpreter limited the jobs, and not the storage, add a
-        note on that.  Add the fact that loops were compiled, or a note why not.
+        note on that.
         """
         for place, job in enumerate(jobs):
             if len(targets) > 1:
@@ -282,11 +300,6 @@ class ProbeContext:
                     self._io_row(self.client_name(client), results[place], job.threads, io)
             whole = "all" if len(targets) > 1 else "1"
             self._io_row(whole, io.of(place), job.threads * len(targets), io)
-        if io.refusal:
-            self.findings.note(
-                f"{label(jobs[0])}: the package numba did not compile the loop, so Python ran it: "
-                f"{io.refusal}"
-            )
         self._note_limit(io, " and ".join(map(label, jobs)))
 
     def _note_limit(self, io: IoRun, what: str) -> None:
@@ -313,8 +326,6 @@ class ProbeContext:
     def _io_row(self, client: str, result: IoResult, depth: int, io: IoRun) -> None:
         job = result.job
         operation = {1.0: "read", 0.0: "write"}.get(job.read_share, "mixed")
-        if result.compiled:
-            self.findings.facts["storage.loop"] = _COMPILED
         self.findings.row(
             "io",
             access=job.access.value,
@@ -328,7 +339,7 @@ class ProbeContext:
             **summary(result.latencies),
             cpu_us=io.cpu_per_operation * 1e6,
             limit=io.limit,
-            loop=_COMPILED if result.compiled else "Python",
+            loop=_loop(result),
         )
 
     def _device(self, block_size: int) -> IoTarget:
@@ -467,6 +478,10 @@ def _adapted(job: IoJob, target: IoTarget) -> IoJob:
         return job
     sync = Sync.FDATASYNC if job.writes and job.sync is Sync.NONE else job.sync
     return replace(job, drop=job.read_share > 0, sync=sync)
+
+
+def _loop(result: IoResult) -> str:
+    return _COMPILED if result.compiled else "Python"
 
 
 def label(job: IoJob) -> str:

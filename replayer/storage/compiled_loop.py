@@ -8,11 +8,14 @@ O_DSYNC write of 16 KiB did 0.91 of the writes per second that it did without th
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import importlib.util
+import sys
 import threading
 import time
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +23,7 @@ import numpy as np
 from replayer import lazy_import
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,6 +47,7 @@ UNLIKE = np.uint64(0x9E3779B97F4A7C15)
 
 _LOCK = threading.Lock()
 _MADE: list[Callable[..., tuple[int, int]]] = []
+_FAILED: list[Exception] = []
 
 
 class Operations(NamedTuple):
@@ -104,11 +108,17 @@ def installed() -> bool:
 def compile_once() -> None:
     """Compile the loop, if no other thread of this process has; this takes some 0.5 s.
 
-    Raises what numba raises if it does not work here.
+    Raises what numba raised if it does not work here.
     """
     with _LOCK:
-        if not _MADE:
-            _MADE.append(_compile())
+        if not (_MADE or _FAILED):
+            try:
+                with _without_settings():
+                    _MADE.append(_compile())
+            except Exception as error:  # noqa: BLE001 - numba's own errors, and those of what it loads
+                _FAILED.append(error)
+    if _FAILED:
+        raise _FAILED[0]
 
 
 def _compile() -> Callable[..., tuple[int, int]]:
@@ -158,6 +168,26 @@ def _compile() -> Callable[..., tuple[int, int]]:
     # Nothing is kept on disk: numba would load machine code from a folder named by a variable.
     made: Callable[..., tuple[int, int]] = numba.njit(_SIGNATURE, nogil=True)(loop)
     return made
+
+
+@contextlib.contextmanager
+def _without_settings() -> Iterator[None]:
+    """Let numba, in the `with` block, take no settings from a file in the current folder.
+
+    If the package yaml is there, numba takes settings from `.numba_config.yaml`, which another user
+    may have put there.  Some of them name files that numba then writes.
+    """
+    yaml = sys.modules.get("yaml")
+    sys.modules["yaml"] = None  # type: ignore[assignment]
+    try:
+        with warnings.catch_warnings():
+            # It warns of a file that it cannot read.
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        del sys.modules["yaml"]
+        if yaml is not None:
+            sys.modules["yaml"] = yaml
 
 
 def _function(name: str) -> Any:

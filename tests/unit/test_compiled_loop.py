@@ -1,7 +1,9 @@
 """The loop in machine code does what the loop in Python does, and tells what Python would tell."""
 
+import importlib.util
 import itertools
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from replayer import interpreter
 from replayer.errors import ReplayerError
 from replayer.storage import compiled_loop, io_run, io_worker
 from replayer.storage.compiled_loop import CompiledLoop
@@ -252,14 +255,40 @@ def test_a_numba_that_does_not_work_leaves_it_to_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numba refuses a newer numpy with an ImportError, when it is imported."""
+    tried = []
 
     def refused() -> Callable[..., Any]:
+        tried.append(1)
         raise ImportError("Numba needs NumPy 2.4 or less. Got NumPy 3.0.")
 
     monkeypatch.setattr(compiled_loop, "_MADE", [])
+    monkeypatch.setattr(compiled_loop, "_FAILED", [])
     monkeypatch.setattr(compiled_loop, "_compile", refused)
     found = done(job_of(), target_of(tmp_path / "file"), compiled=True)
 
     assert not found.compiled
     assert found.refusal == "ImportError: Numba needs NumPy 2.4 or less. Got NumPy 3.0."
     assert found.issued == (9001, 0)
+    again = done(job_of(), target_of(tmp_path / "file"), compiled=True)
+    assert again.refusal == found.refusal
+    assert len(tried) == 1  # by the first of thousands of threads
+
+
+def test_numbas_settings_in_the_current_folder_are_not_read(tmp_path: Path) -> None:
+    """Whoever can write there would have root write to any file."""
+    # numba reads its settings only where this is installed.
+    assert importlib.util.find_spec("yaml") is not None
+    victim = tmp_path / "victim"
+    (tmp_path / ".numba_config.yaml").write_text(f"dump_html: {victim}\nchrome_trace: {victim}2\n")
+    program = (
+        "from replayer.storage import compiled_loop; compiled_loop.compile_once();"
+        "import numba, yaml; assert yaml.safe_load('1') == 1; print(numba.config.DUMP_IR)"
+    )
+    variables = interpreter.safe({**os.environ, "NUMBA_DUMP_IR": "1"})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path, env=variables, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert (done.stdout, done.stderr) == ("0\n", "")
+    assert [path.name for path in tmp_path.iterdir()] == [".numba_config.yaml"]

@@ -436,7 +436,6 @@ def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons() ->
     )
     assert "25% of what" in many
     assert many.endswith("pip install 'replayer[compiled]' makes the loop machine code")
-    assert "storage.loop" not in context.findings.facts
 
 
 def test_a_compiled_loop_is_told_and_not_blamed_on_python() -> None:
@@ -455,20 +454,29 @@ def test_a_compiled_loop_is_told_and_not_blamed_on_python() -> None:
     ]
     (note,) = context.findings.notes
     assert note.endswith("the processors were the limit, not the storage")
-    assert context.findings.facts["storage.loop"] == "compiled"
 
 
-def test_a_loop_that_numba_refused_is_told() -> None:
-    """Python ran it: the user who has installed numba reads why."""
+def test_the_loops_of_all_clients_and_windows_are_a_fact_of_the_step() -> None:
+    """Python's alone are none, as in older results; a host without numba is named."""
     context = object.__new__(probe_context.ProbeContext)
-    context.findings = StepRecorder()
-    result = replace(result_of(100), refusal="ImportError: Numba needs NumPy 2.4 or less")
-    run = io_run.IoRun(((result,),), 0.0, 0.1, 0, 1, idle=0.4)
-    context.io_rows(run, [result.job], [IoTarget(("x",), 1, direct=True)])
+    context.findings, context._loops = StepRecorder(), set()
+    context.clients = SimpleNamespace(names=("one", "two"))
+    python, compiled = result_of(100), replace(result_of(100), compiled=True)
+    refused = replace(python, refusal="ModuleNotFoundError: No module named 'numba'")
+    facts = []
+    for by_client in (
+        ((python,), (python,)), ((compiled,), (compiled,)), ((compiled,), (refused,)),
+    ):  # fmt: skip
+        run = io_run.IoRun(by_client, 0.0, 0.1, 0, 1)
+        context._loops = set()
+        context.findings.facts.clear()
+        context._record_loops(run)
+        facts.append(context.findings.facts.get("storage.loop"))
 
+    assert facts == [None, "compiled", "compiled and Python"]
     (note,) = context.findings.notes
-    assert "Numba needs NumPy 2.4 or less" in note
-    assert context.findings.tables["io"][0]["loop"] == "Python"
+    assert note.startswith("two: ")
+    assert note.endswith("No module named 'numba'")
 
 
 def test_the_benchmarks_grid_is_drawn_anew_and_again() -> None:

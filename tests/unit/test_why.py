@@ -13,7 +13,7 @@ from replayer.analysis.differences.comparison import Comparison, MetricVerdict, 
 from replayer.analysis.differences.environment import Difference, Sort, differences
 from replayer.analysis.differences.metric_names import name_fact
 from replayer.analysis.differences.samples import Side, Unit
-from replayer.model import Account, Better, EngineFacts, Measurement, Spent
+from replayer.model import Account, Better, EngineFacts, Measurement, Run, Spent
 from replayer.results import store
 from tests.benchmarks import verdicts
 from tests.fixture_types import RunOf
@@ -479,3 +479,22 @@ def test_accounts_survive_a_result_file(side: Callable[..., Side], tmp_path: Pat
         stored.append(Side(one.name, runs))
 
     assert compare(*stored).why == compare(*sides).why != ()
+
+
+def test_repeats_with_different_loops_are_not_those_of_one_loop(run_of: RunOf) -> None:
+    """A run that was resumed when numba had come, or gone, is other work than both kinds."""
+    run = run_of([1.0, 1.0])
+
+    def with_loops(*loops: str) -> Run:
+        steps = tuple(
+            step.model_copy(update={"facts": {"storage.loop": loop} if loop else {}})
+            for step, loop in zip(run.steps, loops, strict=True)
+        )
+        return run.model_copy(update={"steps": steps})
+
+    python, machine = with_loops("", ""), with_loops("compiled", "compiled")
+    for mixed in (with_loops("compiled", ""), with_loops("", "compiled")):
+        for other in (python, machine):
+            (found,) = differences([mixed], [other])
+            assert (found.key, found.sort) == ("sessions.storage.loop", Sort.REFUSED)
+    assert not differences([python], [run])

@@ -72,10 +72,11 @@ _NOISE = (
 )
 _JITTER = {"host.cpu.mhz": 0.05, "host.cpu.bogomips": 0.02, "host.memory.bytes": 0.01}
 """Facts that the kernel measures at boot -> the share by which they vary by themselves."""
+_LOOP = "storage.loop"
 _REFUSED = (
     *("workload.*", "data.*", "*.replay.capture"),
-    # A probe's loop is machine code, or this is missing: up to 15 percent of its operations.
-    "*.storage.loop",
+    # A probe's loop is machine code, or this is missing: 15 percent and more of its operations.
+    f"*.{_LOOP}",
     *("engine.name", "engine.version", "engine.settings.*"),
 )
 """Patterns of facts that describe the work: if they differ, runs are compared only if allowed."""
@@ -100,7 +101,24 @@ def facts(run: Run) -> dict[str, str]:
     for step in run.steps:
         if step.status is Status.DONE:
             known |= dict(_step(step))
+    known |= _loops(run)
     return {key: _shown(key, value) for key, value in known.items()}
+
+
+def _loops(run: Run) -> dict[str, str]:
+    """Return the fact of the loops of each step that has it, of all its repeats.
+
+    A repeat without it had Python's: numba may have come, or gone, before the run was resumed.
+    """
+    seen: dict[str, list[str]] = {}
+    for step in run.steps:
+        if step.status is Status.DONE:
+            seen.setdefault(step.name, []).append(str(step.facts.get(_LOOP, "Python")))
+    return {
+        f"{name}.{_LOOP}": " and ".join(dict.fromkeys(values))
+        for name, values in seen.items()
+        if set(values) != {"Python"}
+    }
 
 
 def step_setting(key: str) -> tuple[str, str] | None:
