@@ -24,7 +24,7 @@ _KEPT = frozenset(
     }
 )
 _FOREIGN = ("PYTHON", "NUMBA_")
-"""How variables begin that can name code: numba's make it read and write files, and print."""
+"""First letters of variables that can name code.  numba's make it read and write files."""
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 """The variable for numpy's threads: without it, each worker starts a thread per processor."""
 _given: dict[str, str] = {}

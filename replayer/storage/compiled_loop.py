@@ -43,7 +43,7 @@ STAMPED = 4096
 """Bytes of a write buffer in which one word is changed, whatever the page size of the kernel."""
 WORDS_A_STAMP = STAMPED // 8
 UNLIKE = np.uint64(0x9E3779B97F4A7C15)
-"""What is added to that word."""
+"""The number that is added to that word."""
 
 _LOCK = threading.Lock()
 _MADE: list[Callable[..., tuple[int, int]]] = []
@@ -72,7 +72,7 @@ class CompiledLoop:
         self._size = len(buffers[0])
         self._buffers = [np.frombuffer(buffer, dtype=np.uint8) for buffer in buffers]
         self._addresses = np.array([one.ctypes.data for one in self._buffers], dtype=np.int64)
-        # Threads start at the random words of their own buffers, and so write unlike pages.
+        # Each thread starts at a random word of its buffer, so that no two write equal pages.
         self._stamp = np.zeros(1, dtype=np.uint64)
         self._stamp.view(np.uint8)[: self._size] = self._buffers[0][:8]
         self._time = np.zeros(2, dtype=np.int64)

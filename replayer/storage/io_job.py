@@ -167,7 +167,7 @@ class ThreadResult:
     compiled: bool = False
     """True if the loop was machine code, False if it was Python."""
     refusal: str = ""
-    """Why numba did not compile the loop although it was asked to; "" if it was not, or did."""
+    """The reason why numba did not compile the loop; "" if it did, or was not asked to."""
 
     def moved(self, by_ns: int) -> "ThreadResult":
         """Return a copy with `by_ns` nanoseconds added to its two times, to change their clock."""

@@ -42,7 +42,7 @@ class IoResult:
     compiled: bool = False
     """True if the loops of all threads were machine code."""
     refusal: str = ""
-    """Why a loop was not compiled although it was asked for; "" if that did not happen."""
+    """The reason why numba did not compile a loop; "" if it did, or was not asked to."""
 
     @property
     def end_ns(self) -> int:

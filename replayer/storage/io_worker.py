@@ -179,7 +179,7 @@ class _IoWorker:
         self._blocks = job.blocks(target)
         seeds = [job.seed, self._thread.client, self._thread.number]
         self._random = np.random.default_rng(seeds)
-        # Of its own: the same seed visits the same blocks, however many buffers are filled.
+        # Not _random: the same seed visits the same blocks, however many buffers are filled.
         self._filling = np.random.default_rng([*seeds, 1])
         for path in target.paths:
             self._fds.append(os.open(path, self._flags()))
