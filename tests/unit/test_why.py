@@ -497,4 +497,5 @@ def test_repeats_with_different_loops_are_not_those_of_one_loop(run_of: RunOf) -
         for other in (python, machine):
             (found,) = differences([mixed], [other])
             assert (found.key, found.sort) == ("sessions.storage.loop", Sort.REFUSED)
+            assert found.other == ("Python" if other is python else "compiled",)
     assert not differences([python], [run])

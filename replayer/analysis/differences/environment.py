@@ -73,6 +73,7 @@ _NOISE = (
 _JITTER = {"host.cpu.mhz": 0.05, "host.cpu.bogomips": 0.02, "host.memory.bytes": 0.01}
 """Facts that the kernel measures at boot -> the share by which they vary by themselves."""
 _LOOP = "storage.loop"
+_PYTHON = "Python"
 _REFUSED = (
     *("workload.*", "data.*", "*.replay.capture"),
     # A probe's loop is machine code, or this is missing: 15 percent and more of its operations.
@@ -113,11 +114,11 @@ def _loops(run: Run) -> dict[str, str]:
     seen: dict[str, list[str]] = {}
     for step in run.steps:
         if step.status is Status.DONE:
-            seen.setdefault(step.name, []).append(str(step.facts.get(_LOOP, "Python")))
+            seen.setdefault(step.name, []).append(str(step.facts.get(_LOOP, _PYTHON)))
     return {
         f"{name}.{_LOOP}": " and ".join(dict.fromkeys(values))
         for name, values in seen.items()
-        if set(values) != {"Python"}
+        if set(values) != {_PYTHON}
     }
 
 
@@ -208,10 +209,12 @@ def differences(
 
 
 def _with_unset(key: str, values: tuple[str, ...], runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the values of a fact; a missing limit becomes `none` if all runs looked for limits.
+    """Return the values of a fact, with the value that a missing one stands for.
 
-    `key` is the fact, and only cgroups' limits are replaced.
+    A missing limit of a cgroup is `none`, if all runs looked for limits.  A missing loop is Python.
     """
+    if key.endswith(_LOOP):
+        return tuple(_PYTHON if value == MISSING else value for value in values)
     if not fnmatchcase(key, _LIMITS) or not all(_LIMITS_READ in run.host for run in runs):
         return values
     return tuple(NO_LIMIT if value == MISSING else value for value in values)
