@@ -166,7 +166,9 @@ def _with_fields(name: str, values: list[Any]) -> Any:
     kind = _class(name)
     value = object.__new__(kind)
     for field, content in zip(dataclasses.fields(kind), values, strict=True):
-        if not isinstance(content, _PLAIN.get(str(field.type), object)):
+        # It is text only in modules with annotations from __future__.
+        declared = getattr(field.type, "__name__", str(field.type))
+        if not isinstance(content, _PLAIN.get(declared, object)):
             raise ReplayerError(f"{name} came from another host with a {field.name} of its own")
         object.__setattr__(value, field.name, content)
     return value

@@ -14,7 +14,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from replayer.errors import Impossible
+from replayer.errors import Impossible, one_line
 from replayer.machine.host import Host
 from replayer.model import Foreign, StepSpec
 from replayer.run.client_hosts import ClientHosts
@@ -84,8 +84,9 @@ class ProbeContext:
     _first_ns: int | None = None
     _first_account: AccountMark | None = None
     _others: list[Foreign] = field(default_factory=list)
-    _loops: set[str] = field(default_factory=set)
     """The work of other programs in each window that was long enough to judge it alone."""
+    _loops: set[str] = field(default_factory=set)
+    """The loops that did the reads and writes so far: `compiled`, `Python`."""
 
     @property
     def folder(self) -> Path:
@@ -224,7 +225,7 @@ class ProbeContext:
         """
         for client, results in enumerate(io.by_client):
             self._loops.update(map(_loop, results))
-            for refusal in {one.refusal for one in results if one.refusal}:
+            for refusal in {one_line(one.refusal) for one in results if one.refusal}:
                 where = f"{self.client_name(client)}: " if self.clients.names else ""
                 self.findings.note(
                     f"{where}the package numba did not compile the loop of reads and writes, so "

@@ -359,6 +359,9 @@ def _probed(need: Need, known: _Known, probes: Sequence[Mapping[str, Any]]) -> R
     if supply < need.required and _shared_them(need, known):
         return _not_tested(need, _SHARED_FLUSHES)
     short = Fit.UNCLEAR if supply >= _SURELY * (need.required - shared) else Fit.DOES_NOT_FIT
+    # Not the device was the limit of such a probe, but the processors or the interpreter.
+    if best.get("limit"):
+        short = Fit.UNCLEAR
     if operation == _READS and _larger_memory(known):
         short = Fit.UNCLEAR
         if _absorbed(known) and known.trials and supply < need.required:

@@ -105,6 +105,15 @@ def installed() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
+def works() -> bool:
+    """Return whether the loop can be compiled in this process; it then is."""
+    try:
+        compile_once()
+    except Exception:  # noqa: BLE001 - as there; the workers report it
+        return False
+    return True
+
+
 def compile_once() -> None:
     """Compile the loop, if no other thread of this process has; this takes some 0.5 s.
 
@@ -145,8 +154,8 @@ def _compile() -> Callable[..., tuple[int, int]]:
         """Return (the number of operations that were done, 0 or what was wrong with the next)."""
         for place in range(len(offsets)):
             address = addresses[place % len(addresses)]
-            if writes[place]:
-                for page in range(0, size - STAMPED + 1, STAMPED):
+            if writes[place] and size >= STAMPED:
+                for page in range(0, size - 7, STAMPED):
                     stamp[0] += UNLIKE
                     memcpy(address + page, stamp.ctypes, 8)
             while True:

@@ -140,7 +140,8 @@ def run_io(
         for thread in _threads(job, target, client)
     ]
     # Only on this host: the threads of a file share a counter in shared memory.
-    with WorkerPool(work, threads, processes=_processes(threads)) as pool:
+    compiled = all(one.compiled and one.job.compilable for one in threads) and compiled_loop.works()
+    with WorkerPool(work, threads, processes=_processes(len(threads), compiled=compiled)) as pool:
         pool.ready(timeout=_READY_SECONDS)
         if opened is not None:
             opened()
@@ -175,7 +176,7 @@ def run_io_on_hosts(
     ]
     # A pool assigns its jobs to the hosts in turn.
     threads = [thread for turn in zip(*by_target, strict=True) for thread in turn]
-    each = _processes(by_target[0], clients.cores // len(targets))
+    each = _processes(len(by_target[0]), clients.cores // len(targets))
     shares: list[ThreadResult] = []
     with clients.pool(work, threads, processes=each * len(targets)) as pool:
         try:
@@ -199,18 +200,18 @@ def _apart(job: IoJob, target: IoTarget, client: int) -> list[IoThread]:
     return [replace(thread, apart=True) for thread in _threads(job, target, client)]
 
 
-def _processes(threads: Sequence[IoThread], cores: int | None = None) -> int:
-    """Return the number of worker processes for some threads on `cores` processors.
+def _processes(threads: int, cores: int | None = None, *, compiled: bool = False) -> int:
+    """Return the number of worker processes for `threads` threads on `cores` processors.
 
     If `cores` is None, it is the number of processors that this process may use.  The threads of
     one process wait for each other, because they share the interpreter's lock.  With a hundred
     threads in two processes on two cores, this happened at every third operation.  So there are
-    more processes than cores.  Compiled loops do not hold the lock.
+    more processes than cores, unless the loops are known to be `compiled`: these hold no lock.
     """
     if cores is None:
         cores = len(os.sched_getaffinity(0))
-    each = 1 if all(one.compiled and one.job.compilable for one in threads) else _PROCESSES_A_CORE
-    return min(len(threads), max(cores, min(each * cores, _MOST_PROCESSES)))
+    each = 1 if compiled else _PROCESSES_A_CORE
+    return min(threads, max(cores, min(each * cores, _MOST_PROCESSES)))
 
 
 def _threads(job: IoJob, target: IoTarget, client: int) -> list[IoThread]:

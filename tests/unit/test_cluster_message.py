@@ -24,7 +24,7 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.load.clients import ClientReport, ClientResult
 from replayer.load.requests import Keys
 from replayer.load.statement_counts import LoadCounts
-from replayer.storage.io_job import BlockOrder, IoJob
+from replayer.storage.io_job import BlockOrder, IoJob, ThreadResult
 from replayer.tables import pgio
 from replayer.watch.histogram import Latencies
 from replayer.watch.workers import Counter
@@ -188,14 +188,27 @@ def test_nothing_but_values_of_replayer_is_made_of_what_arrives(kind: int, name:
 
 def test_no_constructor_runs() -> None:
     """A dataclass gets its fields; what it does upon being made it does not do."""
-    fields = [None] * len(dataclasses.fields(IoJob))
+    of_type: dict[Any, Any] = {str: "", int: 1, float: 1.0, bool: False}
+    fields = [of_type.get(one.type) for one in dataclasses.fields(IoJob)]
     name = "replayer.storage.io_job:IoJob"
     packed = msgpack.packb(msgpack.ExtType(FIELDS, msgpack.packb([name, *fields])))
 
     assert type(packing.unpack(packed)) is IoJob
-    nothing: dict[str, Any] = dict.fromkeys(one.name for one in dataclasses.fields(IoJob))
+    names = [one.name for one in dataclasses.fields(IoJob)]
+    keys: dict[str, Any] = dict(zip(names, fields, strict=True))
     with pytest.raises(Impossible):
-        IoJob(**nothing)
+        IoJob(**keys)
+
+
+def test_fields_of_a_result_have_their_types() -> None:
+    """The class of a result is checked, however its module writes its annotations."""
+    right = ThreadResult(
+        0, 1, cut=False, issued=(0, 0), latencies=(Latencies(),) * 2, per_second=()
+    )
+    assert packing.unpack(packing.pack(right)) == right
+    for forged in ({"refusal": {"x": 1}}, {"compiled": [1]}, {"last_ns": "1"}):
+        with pytest.raises(ReplayerError, match="of its own"):
+            packing.unpack(packing.pack(dataclasses.replace(right, **forged)))
 
 
 @hypothesis.given(strategies.binary())

@@ -271,7 +271,19 @@ def test_a_ceiling_of_the_processors_says_so(run_of: RunOf) -> None:
     most = known(ceiling([probed(run_of([1]), [row(43_000, limit="processors")])], "vda", 8192, 4))
 
     reads = Reads(per_second=35_928, block_bytes=8192, depth=4, access="random", device="vda")
-    assert share(reads, most).endswith("at depth 4 (limited by the processors)")
+    assert share(reads, most).endswith("at depth 4 (limited by processors and Python)")
+
+
+def test_a_ceiling_is_of_the_compiled_loop_if_there_is_one(run_of: RunOf) -> None:
+    """A median over both loops is what neither measured; Python is no limit of a compiled one."""
+    python = row(43_000, limit="processors", loop="Python")
+    compiled = row(60_000, limit="processors", loop="compiled")
+    most = known(ceiling([probed(run_of([1]), [python, compiled])], "vda", 8192, 4))
+
+    reads = Reads(per_second=30_000, block_bytes=8192, depth=4, access="random", device="vda")
+    assert share(reads, most).endswith(
+        "= 50 % of 8 KiB random reads at depth 4 (limited by the processors)"
+    )
 
 
 def test_report_prints_a_tools_lines_as_they_are(run_of: RunOf) -> None:
@@ -367,9 +379,8 @@ def test_threads_share_an_interpreter_with_few(monkeypatch: pytest.MonkeyPatch) 
         (2, 1, 1), (2, 4, 4), (2, 100, 8), (64, 100, 64), (96, 400, 96), (1, 4096, 4),
     ):  # fmt: skip
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
-        one = IoThread(result_of(1).job, IoTarget(("x",), 1 << 30, direct=True), 0)
-        assert io_run._processes([one] * threads) == processes
-        assert io_run._processes([replace(one, compiled=True)] * threads) == min(threads, cores)
+        assert io_run._processes(threads) == processes
+        assert io_run._processes(threads, compiled=True) == min(threads, cores)
 
 
 def watched(*intervals: tuple[float, float | None, float]) -> Any:

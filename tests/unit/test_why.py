@@ -13,7 +13,7 @@ from replayer.analysis.differences.comparison import Comparison, MetricVerdict, 
 from replayer.analysis.differences.environment import Difference, Sort, differences
 from replayer.analysis.differences.metric_names import name_fact
 from replayer.analysis.differences.samples import Side, Unit
-from replayer.model import Account, Better, EngineFacts, Measurement, Run, Spent
+from replayer.model import Account, Better, EngineFacts, Measurement, Run, Spent, Status
 from replayer.results import store
 from tests.benchmarks import verdicts
 from tests.fixture_types import RunOf
@@ -499,3 +499,8 @@ def test_repeats_with_different_loops_are_not_those_of_one_loop(run_of: RunOf) -
             assert (found.key, found.sort) == ("sessions.storage.loop", Sort.REFUSED)
             assert found.other == ("Python" if other is python else "compiled",)
     assert not differences([python], [run])
+    failed = machine.model_copy(
+        update={"steps": tuple(s.model_copy(update={"status": Status.FAILED}) for s in run.steps)}
+    )
+    assert not differences([machine], [failed])
+    assert not differences([machine, failed], [machine])

@@ -13,7 +13,8 @@ _SAME_MACHINE = ("host.name", "device.model", "fs.type")
 
 _LIMITS = defaultdict(
     str,
-    processors=" (limited by the processors)",
+    processors=" (limited by processors and Python)",
+    compiled=" (limited by the processors)",
     interpreter=" (limited by the interpreter's part of each read)",
 )
 
@@ -24,7 +25,8 @@ class ProbeCeiling:
 
     per_second: float
     limit: str = ""
-    """`processors` or `interpreter`; "" if the storage was the limit."""
+    """`processors`, `interpreter`, or `compiled` for the processors under a loop that was compiled;
+    "" if the storage was the limit."""
 
 
 def ceiling(
@@ -40,8 +42,9 @@ def ceiling(
 
     The probe must have this device, block size in bytes, depth (number of reads at a time) and
     `access`.  Only direct reads count, and none that keep a rate.  The newest run with such a probe
-    is used, and the median of its repeats.  With `host`, only runs on a machine with the same name,
-    device model and file system count.  Returns None without such a run.
+    is used, and the median of its repeats: of those with a compiled loop, if there are any.  With
+    `host`, only runs on a machine with the same name, device model and file system count.  Returns
+    None without such a run.
     """
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
         if host is not None and any(run.host.get(k) != host.get(k) for k in _SAME_MACHINE):
@@ -55,10 +58,12 @@ def ceiling(
             for row in step.tables.get("io", ())
             if _like(row, block_size, depth, access)
         ]
+        compiled = [row for row in rows if row.get("loop") == "compiled"]
         if rows:
+            limit = max(str(row.get("limit", "")) for row in compiled or rows)
             return ProbeCeiling(
-                float(median(row["iops"] for row in rows)),
-                limit=max(str(row.get("limit", "")) for row in rows),
+                float(median(row["iops"] for row in compiled or rows)),
+                limit="compiled" if compiled and limit else limit,
             )
     return None
 

@@ -122,6 +122,10 @@ def _loops(run: Run) -> dict[str, str]:
     }
 
 
+def _is_done(step: StepResult, name: str) -> bool:
+    return step.name == name and step.status is Status.DONE
+
+
 def step_setting(key: str) -> tuple[str, str] | None:
     """Return (step, setting) if `key` is that of a server's setting in one step, else None.
 
@@ -199,6 +203,8 @@ def differences(
             _with_unset(key, side.get(key, (MISSING,)), runs)
             for side, runs in zip(sides, (base, other), strict=True)
         )
+        if not (below and above):
+            continue
         if len(below) == len(above) == 1 and below == above:
             continue
         known = [value for value in (*below, *above) if value not in (MISSING, NO_LIMIT)]
@@ -211,10 +217,13 @@ def differences(
 def _with_unset(key: str, values: tuple[str, ...], runs: Sequence[Run]) -> tuple[str, ...]:
     """Return the values of a fact, with the value that a missing one stands for.
 
-    A missing limit of a cgroup is `none`, if all runs looked for limits.  A missing loop is Python.
+    A missing limit of a cgroup is `none`, if all runs looked for limits.  A loop is Python's in a
+    run that has the step without the fact.  Returns () if no run has finished the step of a loop.
     """
     if key.endswith(_LOOP):
-        return tuple(_PYTHON if value == MISSING else value for value in values)
+        name = key.removesuffix(f".{_LOOP}")
+        having = [run for run in runs if any(_is_done(step, name) for step in run.steps)]
+        return tuple(sorted({_loops(run).get(key, _PYTHON) for run in having}))
     if not fnmatchcase(key, _LIMITS) or not all(_LIMITS_READ in run.host for run in runs):
         return values
     return tuple(NO_LIMIT if value == MISSING else value for value in values)
