@@ -359,8 +359,8 @@ def _probed(need: Need, known: _Known, probes: Sequence[Mapping[str, Any]]) -> R
     if supply < need.required and _shared_them(need, known):
         return _not_tested(need, _SHARED_FLUSHES)
     short = Fit.UNCLEAR if supply >= _SURELY * (need.required - shared) else Fit.DOES_NOT_FIT
-    # Not the device was the limit of such a probe, but the processors or the interpreter.
-    if best.get("limit"):
+    # The interpreter's part limited such a probe; the database has none.
+    if best.get("limit") and best.get("loop") != "compiled":
         short = Fit.UNCLEAR
     if operation == _READS and _larger_memory(known):
         short = Fit.UNCLEAR

@@ -788,6 +788,27 @@ def test_a_disk_that_gives_less_than_was_read_needs_no_load(gives: float, fit: s
     assert rows["read_mbps"].known == "predicted"
 
 
+@pytest.mark.parametrize(
+    ("limit", "loop", "fit"),
+    [
+        ("", "Python", Fit.DOES_NOT_FIT),
+        ("interpreter", "Python", Fit.UNCLEAR),
+        ("processors", "Python", Fit.UNCLEAR),
+        ("processors", "compiled", Fit.DOES_NOT_FIT),
+    ],
+)
+def test_a_probe_that_python_limited_refutes_nothing(limit: str, loop: str, fit: Fit) -> None:
+    """A database without an interpreter may get more from the same device."""
+    known = device(**{**WAREHOUSE, "read_iops": 661.5, "read_mbps": 5.4200})
+    sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=64.0)
+    found = probe("reads", "read", 450.0)
+    row = {**found.tables["io"][0], "limit": limit, "loop": loop}
+    found = found.model_copy(update={"tables": {"io": (row,)}})
+    run = run_of(sizing, multiple=None, low=None, high=None, trials=(), more=(found,))
+    rows = {row.need: row.fit for row in judge(sizing, run).rows}
+    assert rows["read_iops"] is fit
+
+
 def test_scans_have_buffers_to_read_as_much_at_once_as_the_source() -> None:
     """In 16 MiB PostgreSQL's scans read 8 KiB at a time, where the source's requests had 130 kB."""
     for mbps, buffers in ((805.0, 128 << 20), (50.0, 16 << 20)):
