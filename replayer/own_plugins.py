@@ -33,11 +33,11 @@ def folders(kind: str) -> list[Path]:
 def trust(folder: Path) -> None:
     """Raise Impossible if another user could change the code in a folder, or replace a part of it.
 
-    For root, a link in the folder is refused, as another user may own the file that it points to.
+    For root, a link to a file is refused, as another user may own the file that it points to.  A
+    link to a folder is followed if root owns it, and that folder is checked, too.
     """
     try:
-        with trusted_path.Folder(folder) as opened:
-            reason = opened.swappable or next(_shared(opened.fd, folder), "")
+        reason = _find_danger(folder)
     except OSError as error:
         raise Impossible(f"{folder} cannot be read: {error.strerror}") from error
     if reason:
@@ -58,18 +58,30 @@ def explain(error: BaseException, file: str) -> str:
     return f"{what} (line {lines[-1]})" if lines else what
 
 
+def _find_danger(folder: Path) -> str:
+    """Return how another user could change or replace a folder's content; "" if none could."""
+    with trusted_path.Folder(folder) as opened:
+        return opened.swappable or next(_shared(opened.fd, folder), "")
+
+
 def _shared(descriptor: int, folder: Path) -> Iterator[str]:
     """Yield a sentence part for each file or folder in `folder` that another user can change.
 
     The part has the path and the reason.  `descriptor` is that of the open folder.
     """
     links = os.geteuid() != 0
-    for name, _, files, inner in os.fwalk(".", dir_fd=descriptor, follow_symlinks=links):
+    for name, inside, files, inner in os.fwalk(".", dir_fd=descriptor, follow_symlinks=links):
         for one in (".", *files):
             about = os.stat(one, dir_fd=inner, follow_symlinks=links)
             problem = _problem(about)
             if problem:
                 yield f"{Path(os.path.normpath(folder / name / one))} {problem}"
+        for one in () if links else inside:
+            # os.fwalk does not enter links to folders, which an import does.
+            mode = os.stat(one, dir_fd=inner, follow_symlinks=False).st_mode
+            danger = _find_danger(folder / name / one) if stat.S_ISLNK(mode) else ""
+            if danger:
+                yield danger
 
 
 def _problem(about: os.stat_result) -> str:

@@ -185,6 +185,24 @@ def test_code_that_others_can_change_is_not_loaded(
         registry.load("engines.guests", "sqlite")
 
 
+@ROOT_ONLY
+@pytest.mark.parametrize("inner", ["", "parts"])
+def test_a_link_to_a_folder_that_others_can_change_is_not_followed(
+    own: Path, tmp_path: Path, inner: str
+) -> None:
+    """Root's own link to root's own folder is, so that a driver may lie in another place."""
+    there = tmp_path / "there" / inner
+    there.mkdir(parents=True)
+    (there / "guest.py").write_text("SHOWN = 1")
+    (there / "__init__.py").touch()
+    (own / "guests" / "linked").symlink_to(there)
+
+    assert registry.load("engines.guests", "linked").SHOWN == 1
+    _give(tmp_path / "there")
+    with pytest.raises(Impossible, match=f"code in {own / 'guests'} .*: {tmp_path}/there belongs"):
+        registry.load("engines.guests", "linked")
+
+
 def forget_broken() -> None:
     """Have the guest `broken` loaded anew."""
     sys.modules.pop("replayer.engines.guests.broken", None)
