@@ -203,6 +203,33 @@ def test_a_link_to_a_folder_that_others_can_change_is_not_followed(
         registry.load("engines.guests", "linked")
 
 
+@pytest.mark.parametrize(
+    ("change", "name", "reason"),
+    [
+        (_write, "", "can be written by others"),
+        (_write, "postgres-literal", "can be written by others"),
+        (_write, "postgres-literal/engine.toml", "can be written by others"),
+        (_give, "postgres-literal", "belongs to"),
+        (_give, "postgres-literal/engine.toml", "belongs to"),
+        (_link, "postgres-literal/engine.toml", "is a link"),
+    ],
+)
+@ROOT_ONLY
+def test_root_uses_no_engine_that_others_can_change(
+    own: Path, change: Callable[[Path], None], name: str, reason: str
+) -> None:
+    """Its engine.toml names commands: those of an engine that inherits it, too."""
+    (own / "heir").mkdir()
+    (own / "heir" / "engine.toml").write_text('like = "postgres-literal"\n')
+    assert engines.load("heir").spec.server.init
+    change(own / name)
+
+    for one in ("heir", "postgres-literal"):
+        with pytest.raises(Impossible, match=f"{re.escape(str(own / name))} {reason}"):
+            engines.load(one)
+    assert engines.load("postgres").spec.server.init
+
+
 def forget_broken() -> None:
     """Have the guest `broken` loaded anew."""
     sys.modules.pop("replayer.engines.guests.broken", None)
