@@ -230,9 +230,12 @@ class Engine:
         return [path for number, path in self._files.get(name, ()) if number <= version]
 
     def _read(self, path: Path) -> str:
-        """Return the text of a file, and keep it: each file is needed for several versions."""
+        """Return the text of a file, and keep it: each file is needed for several versions.
+
+        Lines end with a newline alone, also where an editor of Windows wrote the file.
+        """
         if path not in self._texts:
-            self._texts[path] = assets.text(path)
+            self._texts[path] = assets.text(path).replace("\r\n", "\n")
         return self._texts[path]
 
     @cached_property

@@ -240,6 +240,19 @@ def test_an_included_reason_takes_a_verb_away(mine: Callable[..., Path]) -> None
         engine.checked("mine").needs(verbs.VerbName("wal"))
 
 
+def test_lines_may_end_as_those_of_windows_do(mine: Callable[..., Path]) -> None:
+    """A line of replayer's own, `-- include` or `-- then`, is one there, too."""
+    mine(
+        **{
+            "table/scan.sql": "SELECT 1\r\n-- then\r\nSELECT avg\r\n-- include parts/source\r\n",
+            "parts/source.sql": "FROM mine\r\n",
+        }
+    )
+
+    scan = engine.checked("mine").needs(verbs.VerbName("table/scan"))
+    assert scan.statements() == ("SELECT 1", "SELECT avg\nFROM mine")
+
+
 IMPORTED = """
 import importlib, json, pkgutil
 import replayer
