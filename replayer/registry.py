@@ -15,7 +15,7 @@ import keyword
 import pkgutil
 import sys
 import tokenize
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,20 +51,23 @@ def names(kind: str) -> list[str]:
     The package of the kind is not imported either: the types that its Protocol uses may be slow to
     load.
     """
-    own = own_plugins.folders(kind)
-    return sorted({*_shipped(kind), *_names_in(own)}) if own else list(_shipped(kind))
+    return sorted({*_shipped(kind), *_own_names(kind)})
 
 
 @functools.cache
 def _shipped(kind: str) -> tuple[str, ...]:
     """Return the sorted names of the plug-ins that ship with replayer; the list never changes."""
-    return tuple(sorted(_names_in([_HERE.joinpath(*kind.split("."))])))
+    modules = pkgutil.iter_modules([str(_HERE.joinpath(*kind.split(".")))])
+    return tuple(sorted(_name(one.name) for one in modules if one.name[0] != "_"))
 
 
-def _names_in(folders: Sequence[Path]) -> Iterator[str]:
-    for module in pkgutil.iter_modules(map(str, folders)):
-        if module.name[0] != "_":
-            yield module.name.removesuffix("_")
+def _own_names(kind: str) -> Iterator[str]:
+    """Yield the names of the user's plug-ins of a kind; a folder needs no `__init__.py`."""
+    for folder in own_plugins.folders(kind):
+        for path in (*folder.glob("*.py"), *folder.glob(f"*/{_one(kind)}.py")):
+            module = path.stem if path.parent == folder else path.parent.name
+            if path.is_file() and module[0] != "_" and "." not in module:
+                yield _name(module)
 
 
 @functools.cache
@@ -198,8 +201,10 @@ def _imported(kind: str, name: str, inner: str = "") -> ModuleType:
     module = f"replayer.{kind}.{_module(name)}{inner}"
     if not _is_own(kind, name):
         return lazy_import.load(module)
-    own = _home(kind, name)
+    own, path = _home(kind, name), _file(kind, name)
     own_plugins.trust(own)
+    if _module(name) not in (path.stem, path.parent.name):
+        raise Impossible(f"{path}: {name} is a keyword of Python: write {_module(name)} in its path")
     searched = lazy_import.load(f"replayer.{kind}").__path__
     if str(own) not in searched:
         searched.insert(0, str(own))
@@ -207,7 +212,6 @@ def _imported(kind: str, name: str, inner: str = "") -> ModuleType:
         return lazy_import.load(module)
     except Exception as error:
         # The user's code raises what it likes.
-        path = _file(kind, name)
         raise Impossible(f"{path}: {own_plugins.explain(error, str(path))}") from error
 
 
@@ -232,9 +236,13 @@ def _file(kind: str, name: str) -> Path:
 
 
 def _file_in(folder: Path, kind: str, name: str) -> Path:
-    """Return the path of a plug-in's main module in a folder: `thp.py`, or `walk/step.py`."""
-    path = folder / f"{_module(name)}.py"
-    return path if path.is_file() else path.with_suffix("") / f"{_one(kind)}.py"
+    """Return the path of a plug-in's main module in a folder: `thp.py`, or `walk/step.py`.
+
+    If only a file exists whose name is a keyword of Python, that cannot be imported, it is that.
+    """
+    main = f"{_one(kind)}.py"
+    paths = [folder / one for it in (_module(name), name) for one in (f"{it}.py", f"{it}/{main}")]
+    return next((path for path in paths if path.is_file()), paths[1])
 
 
 def _one(kind: str) -> str:
@@ -244,3 +252,9 @@ def _one(kind: str) -> str:
 
 def _module(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _name(module: str) -> str:
+    """Return the name of the plug-in whose file or folder is called `module`."""
+    plain = module.removesuffix("_")
+    return plain if keyword.iskeyword(plain) else module

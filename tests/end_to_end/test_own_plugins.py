@@ -11,13 +11,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from replayer import registry
-from replayer.engines import driver, wires
+from replayer.engines import driver, guests, wires
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, connector_of, url_of
 from replayer.engines.verbs import VerbName
@@ -58,11 +58,16 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     registry.plugin.cache_clear()
     yield tmp_path / "engines"
     registry.plugin.cache_clear()
-    loaded = [
-        n for n, one in sys.modules.items() if f"{tmp_path}/" in str(vars(one).get("__file__"))
-    ]
+    # A folder without __init__.py has no __file__.
+    loaded = [n for n, one in sys.modules.items() if f"{tmp_path}/" in _place_of(one)]
     for name in loaded:
         del sys.modules[name]
+    for package in (guests, wires):
+        package.__path__[:] = [one for one in package.__path__ if f"{tmp_path}/" not in one]
+
+
+def _place_of(module: ModuleType) -> str:
+    return str(vars(module).get("__file__") or [*vars(module).get("__path__", ())])
 
 
 @pytest.mark.slow
@@ -103,6 +108,45 @@ def test_a_wire_without_what_a_replay_needs_replays_no_capture(own: Path) -> Non
 
     with pytest.raises(Skip, match=r"its wire postgresql\+literal replays no capture"):
         replay_target.check(Spec.model_validate({"step": "replay", "file": "any"}), context)
+
+
+def test_what_is_no_plug_in_is_none(own: Path) -> None:
+    """A folder without the main file, such as one of functions that two wires share, and others."""
+    before = registry.names("engines.wires")
+    (own / "wires" / "shared").mkdir()
+    (own / "wires" / "shared" / "__init__.py").touch()
+    (own / "wires" / "gone.py").symlink_to(own / "nothing.py")
+    (own / "wires" / "folder.py").mkdir()
+    (own / "wires" / ".#lock.py").touch()
+
+    assert registry.names("engines.wires") == before
+
+
+@pytest.mark.parametrize("name", ["inner", "under_", "with_"])
+@pytest.mark.parametrize("form", ["{}.py", "{}/wire.py"])
+def test_a_wire_is_a_file_or_a_folder_with_its_main_file(own: Path, form: str, name: str) -> None:
+    """The folder needs no __init__.py."""
+    path = own / "wires" / form.format(name)
+    path.parent.mkdir(exist_ok=True)
+    (own / "wires" / "literal.py").rename(path)
+
+    assert engines.load("postgres-literal").spec.wire == "postgresql+literal"
+    called = "with" if name == "with_" else name
+    assert wires.name_of("postgresql+literal") == called
+    assert registry.about("engines.wires", called).startswith("PostgreSQL's protocol")
+
+
+@pytest.mark.parametrize("form", ["class.py", "class/wire.py"])
+def test_a_wire_whose_name_is_a_keyword_says_how_to_write_it(own: Path, form: str) -> None:
+    """It can be listed, and no other wire suffers."""
+    path = own / "wires" / form
+    path.parent.mkdir(exist_ok=True)
+    (own / "wires" / "literal.py").rename(path)
+
+    assert registry.about("engines.wires", "class").startswith("PostgreSQL's protocol")
+    assert wires.name_of("postgresql+psycopg") == "postgres"
+    with pytest.raises(Impossible, match=rf"{form}: class is a keyword of Python: write class_ in"):
+        engines.load("postgres-literal")
 
 
 PLAIN = """
