@@ -203,16 +203,37 @@ def _imported(kind: str, name: str, inner: str = "") -> ModuleType:
         return lazy_import.load(module)
     own, path = _home(kind, name), _file(kind, name)
     own_plugins.trust(own)
-    if _module(name) not in (path.stem, path.parent.name):
-        raise Impossible(f"{path}: {name} is a keyword of Python: write {_module(name)} in its path")
-    searched = lazy_import.load(f"replayer.{kind}").__path__
-    if str(own) not in searched:
-        searched.insert(0, str(own))
+    right = _module(name)
+    if right not in (path.stem, path.parent.name):
+        raise Impossible(f"{path}: {name} is a keyword of Python: call it {right}")
+    _search(kind, own)
     try:
-        return lazy_import.load(module)
+        loaded = lazy_import.load(module)
     except Exception as error:
         # The user's code raises what it likes.
         raise Impossible(f"{path}: {own_plugins.explain(error, str(path))}") from error
+    if not str(loaded.__file__).startswith(f"{own}/"):
+        raise Impossible(
+            f"{path}: replayer's own {_one(kind)} {name} cannot be hidden, as others are made of "
+            f"its parts: give the file another name"
+        )
+    return loaded
+
+
+def _search(kind: str, own: Path) -> None:
+    """Have Python look for plug-ins of a kind in one more folder of the user's.
+
+    Replayer's own plug-ins are loaded before, so that those which import another one's parts get
+    replayer's own.
+    """
+    searched = lazy_import.load(f"replayer.{kind}").__path__
+    if str(own) not in searched:
+        for shipped in _shipped(kind):
+            if not _is_own(kind, shipped):
+                load(kind, shipped)
+        first = [str(one) for one in own_plugins.folders(kind)]
+        before = [one for one in first if one in {*searched, str(own)}]
+        searched[:] = [*before, *(one for one in searched if one not in first)]
 
 
 def _folders(kind: str) -> list[Path]:

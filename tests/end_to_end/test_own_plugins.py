@@ -6,6 +6,7 @@ import os
 import re
 import socketserver
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -145,8 +146,60 @@ def test_a_wire_whose_name_is_a_keyword_says_how_to_write_it(own: Path, form: st
 
     assert registry.about("engines.wires", "class").startswith("PostgreSQL's protocol")
     assert wires.name_of("postgresql+psycopg") == "postgres"
-    with pytest.raises(Impossible, match=rf"{form}: class is a keyword of Python: write class_ in"):
+    with pytest.raises(Impossible, match=rf"{form}: class is a keyword of Python: call it class_"):
         engines.load("postgres-literal")
+
+
+HIDDEN = "cannot be hidden, as others are made of its parts: give the file another name"
+
+
+@pytest.mark.parametrize("form", ["postgres.py", "postgres/wire.py", "postgres/__init__.py"])
+def test_a_wire_that_cannot_be_hidden_is_refused(own: Path, form: str) -> None:
+    """Other wires are made of its parts: neither of the two would be used as its author thinks."""
+    path = own / "wires" / form
+    path.parent.mkdir(exist_ok=True)
+    path.write_text((own / "wires" / "literal.py").read_text())
+    (own / "wires" / "literal.py").unlink()
+    main = path.with_name("wire.py") if path.name == "__init__.py" else path
+    main.write_text(path.read_text())
+
+    assert engines.load("duckdb").wire == "inprocess"
+    for name in ("postgres", "postgres-literal"):
+        with pytest.raises(Impossible, match=rf"{main}: .*wire postgres {HIDDEN}"):
+            engines.load(name)
+
+
+def test_a_wire_hides_none_that_others_are_made_of(own: Path) -> None:
+    """In a new process, also if the first wire to be loaded asks for the one that hides."""
+    (own / "wires" / "a.py").write_text((own / "wires" / "literal.py").read_text())
+    (own / "wires" / "postgres.py").touch()
+    code = """if True:
+        from replayer import registry
+        for name in ("a", "inprocess"):
+            print(registry.load("engines.wires", name).ping)
+        registry.load("engines.wires", "postgres")
+    """
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert len(done.stdout.splitlines()) == 2
+    assert HIDDEN in done.stderr.splitlines()[-1]
+
+
+def test_the_first_folder_hides_what_is_in_the_next(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of them a plug-in was first loaded from."""
+    second = tmp_path / "second" / "guests"
+    second.mkdir(parents=True)
+    monkeypatch.setenv("REPLAYER_SCHEMAS", f"{own}:{second.parent}")
+    (second / "other.py").touch()
+    for folder in (second, own / "guests"):
+        (folder / "both.py").touch()
+
+    loaded = [registry.load("engines.guests", name) for name in ("sqlite", "other", "both")]
+    assert [one.__file__ for one in loaded] == [
+        f"{own}/guests/sqlite.py", f"{second}/other.py", f"{own}/guests/both.py"
+    ]  # fmt: skip
 
 
 PLAIN = """
