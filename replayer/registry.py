@@ -72,16 +72,23 @@ def _own_names(kind: str) -> Iterator[str]:
 
 @functools.cache
 def about(kind: str, name: str) -> str:
-    """Return a plug-in's docstring without importing it: its imports may be slow to load."""
-    return _docstring(_file(kind, name))
+    """Return a plug-in's docstring without importing it: its imports may be slow to load.
+
+    Raises Impossible if the file, which may be the user's own, is not Python.
+    """
+    path = _file(kind, name)
+    try:
+        return _docstring(path)
+    except (OSError, SyntaxError, UnicodeError, tokenize.TokenError) as error:
+        raise Impossible(f"{path}: {own_plugins.explain(error, str(path))}") from error
 
 
 def _docstring(path: Path) -> str:
     """Return a module's docstring; do not parse the rest, as that would take far longer."""
-    with path.open(encoding="utf-8") as file:
+    with tokenize.open(path) as file:
         for token in tokenize.generate_tokens(file.readline):
             if token.type == tokenize.STRING:
-                return inspect.cleandoc(ast.literal_eval(token.string))
+                return ast.get_docstring(ast.parse(token.string)) or ""
             if token.type not in (tokenize.COMMENT, tokenize.NL):
                 break
     return ""

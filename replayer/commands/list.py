@@ -180,13 +180,15 @@ def _engines(*, details: bool) -> list[Entry]:
         try:
             usable.append(engine.checked(name))
         except ReplayerError as error:
-            unusable.append(
-                {"name": name, "about": "cannot be used", "text": "", "error": str(error)}
-            )
+            unusable.append(_unusable(name, error))
     if not details:
         return [*({"name": one.name, "about": one.title} for one in usable), *unusable]
     every = {verb for one in usable for verb in one.verbs()}
     return [*(_engine(one, every) for one in usable), *unusable]
+
+
+def _unusable(name: str, error: ReplayerError) -> Entry:
+    return {"name": name, "about": "cannot be used", "text": "", "error": str(error)}
 
 
 def _engine(one: Engine, every: set[str]) -> Entry:
@@ -267,9 +269,12 @@ def _plugin(kind: str, name: str, *, details: bool) -> Entry:
     """Return the facts about a plug-in to list.
 
     With `details`, a step or a probe also has the keys that it takes. Only these need an import of
-    the plug-in, which may be slow.
+    the plug-in, which may be slow.  If its file cannot be read, the reason is its `error`.
     """
-    text = registry.about(kind, name)
+    try:
+        text = registry.about(kind, name)
+    except Impossible as error:
+        return _unusable(name, error)
     entry: Entry = {"name": name, "about": text.partition("\n")[0].rstrip("."), "text": text}
     if details and kind in ("steps", "probes"):
         entry["keys"] = list(keys(registry.load(kind, name).Spec))

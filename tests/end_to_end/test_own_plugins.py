@@ -56,15 +56,20 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setenv("REPLAYER_SCHEMAS", str(tmp_path / "engines"))
-    registry.plugin.cache_clear()
+    _forget_plugins()
     yield tmp_path / "engines"
-    registry.plugin.cache_clear()
+    _forget_plugins()
     # A folder without __init__.py has no __file__.
     loaded = [n for n, one in sys.modules.items() if f"{tmp_path}/" in _place_of(one)]
     for name in loaded:
         del sys.modules[name]
     for package in (guests, wires):
         package.__path__[:] = [one for one in package.__path__ if f"{tmp_path}/" not in one]
+
+
+def _forget_plugins() -> None:
+    registry.plugin.cache_clear()
+    registry.about.cache_clear()
 
 
 def _place_of(module: ModuleType) -> str:
@@ -350,6 +355,43 @@ def test_an_error_in_a_users_own_code_names_the_file(own: Path, code: str, reaso
 
     with pytest.raises(Impossible, match=reason):
         registry.plugin("engines.guests", "broken")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ('"""Für SQLite."""'.encode("latin-1"), "SyntaxError: .*encoding"),
+        ('"""For SQLite."""'.encode("utf-16"), "SyntaxError: .*encoding"),
+        (b'"""For SQLite.', "TokenError: .*EOF"),
+        (rb'"For \x SQLite."', "SyntaxError: "),
+    ],
+)
+def test_a_file_that_is_no_python_is_listed_with_the_reason(
+    own: Path, replayer: Replayer, code: bytes, reason: str
+) -> None:
+    """The others are listed as well."""
+    (own / "guests" / "broken.py").write_bytes(code)
+
+    listed = replayer("list", "engines.guests", status=2)
+    lines = [line.split(maxsplit=1) for line in listed.out.splitlines()]
+    assert ["broken", "cannot be used"] in lines
+    assert ["sqlite", "SQLite: one file, and a log of what was committed"] in lines
+    assert re.search(rf"guests/broken\.py: {reason}", " ".join(listed.err.split()))
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ('# coding: latin-1\n"""Für SQLite."""'.encode("latin-1"), "Für SQLite."),
+        (b'b"bytes"', ""),
+        (b'f"{1}"', ""),
+    ],
+)
+def test_a_docstring_is_what_python_takes_for_one(own: Path, code: bytes, text: str) -> None:
+    """Python loads each of these files."""
+    (own / "guests" / "broken.py").write_bytes(code)
+
+    assert registry.about("engines.guests", "broken") == text
 
 
 @pytest.mark.parametrize(
