@@ -216,8 +216,8 @@ def _imported(kind: str, name: str, inner: str = "") -> ModuleType:
     _search(kind, own)
     try:
         loaded = lazy_import.load(module)
-    except Exception as error:
-        # The user's code raises what it likes.
+    except (Exception, SystemExit) as error:
+        # The user's code raises what it likes, and sys.exit() there would end replayer unnoticed.
         raise Impossible(f"{path}: {own_plugins.explain(error, str(path))}") from error
     if not str(loaded.__file__).startswith(f"{own}/"):
         raise Impossible(

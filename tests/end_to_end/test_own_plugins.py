@@ -345,6 +345,8 @@ def forget_broken() -> None:
         ("import nothing_of_that_name", r"guests/broken\.py: ModuleNotFoundError: No module"),
         ("A = 1\nB = 1 / 0", r"guests/broken\.py: ZeroDivisionError: .*zero \(line 2\)"),
         ("def (", r"guests/broken\.py: SyntaxError"),
+        ("import sys\nsys.exit(3)", r"guests/broken\.py: SystemExit: 3 \(line 2\)"),
+        ("raise SystemExit", r"guests/broken\.py: SystemExit \(line 1\)"),
         ("LOAD = 1", r"guests/broken\.py: guest broken has no load and no open"),
     ],
 )
