@@ -15,13 +15,13 @@ import keyword
 import pkgutil
 import sys
 import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from replayer import lazy_import, own_plugins
-from replayer.errors import Impossible, NotFound, nearest
+from replayer.errors import Impossible, NotFound, nearest, one_line
 
 _HERE = Path(__file__).parent
 _ALIKE = {False: 0.8, True: 0.9}
@@ -30,6 +30,12 @@ _ALIKE = {False: 0.8, True: 0.9}
 The key is True for constants.  These may come from another module, so that their limit is higher:
 FILE is not a misspelt FILES.
 """
+_CHECKED = {
+    "str": (str, "a text"),
+    "bool": (bool, "True or False"),
+    "Mapping[str, str]": (Mapping, "a mapping of texts"),
+}
+"""Annotation of a constant in a `FACE` -> its type, and that in words; others are not checked."""
 KINDS = (
     "boots.loaders",
     "capture.logs",
@@ -114,7 +120,7 @@ def plugin(kind: str, name: str) -> Any:
     that is abstract there; for each other member `FACE` has a default.
 
     Raises NotFound if there is no such plug-in.  Raises Impossible if a member is missing or
-    misspelt, or if its parameters differ from those in `FACE`.
+    misspelt, or if its type or its parameters differ from those in `FACE`.
     """
     module = load(kind, name)
     face: type = sys.modules[f"replayer.{kind}"].FACE
@@ -134,6 +140,7 @@ def plugin(kind: str, name: str) -> Any:
     if missing:
         raise Impossible(f"{where} has no {' and no '.join(missing)}")
     for member, value in own.items():
+        _check_type(f"{where}: {member}", value, face, member)
         expected = getattr(face, member, None)
         if inspect.isfunction(expected):
             _check_parameters(f"{where}: {member}", value, expected)
@@ -173,6 +180,14 @@ def _is_public(member: str, value: object, module: ModuleType) -> bool:
     if member.startswith("_"):
         return False
     return member.isupper() or (inspect.isfunction(value) and value.__module__ == module.__name__)
+
+
+def _check_type(where: str, value: object, face: type, member: str) -> None:
+    hints = (inspect.get_annotations(one).get(member) for one in face.__mro__)
+    hint = next(filter(None, hints), "")
+    kind, words = _CHECKED.get(getattr(hint, "__name__", hint), (object, ""))
+    if not isinstance(value, kind):
+        raise Impossible(f"{where} = {one_line(repr(value), 40)}: it must be {words}")
 
 
 def _check_parameters(where: str, value: object, expected: Callable[..., Any]) -> None:

@@ -428,6 +428,26 @@ def test_a_broken_wire_is_in_the_way_of_no_other_engine(own: Path) -> None:
         engines.load("postgres-literal")
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("SCHEME = 5", "SCHEME = 5: it must be a text"),
+        ("SCHEME = ['a', 'b']", r"SCHEME = \['a', 'b'\]: it must be a text"),
+        ("DRIVER = importlib", "DRIVER = <module 'importlib'.*: it must be a text"),
+        ("LIMITS = 5", "LIMITS = 5: it must be a mapping"),
+        ("ANY_DATABASE = 'no'", "ANY_DATABASE = 'no': it must be True or False"),
+    ],
+)
+def test_a_constant_of_another_type_is_refused(own: Path, line: str, reason: str) -> None:
+    """It is in the way of no other wire's engines."""
+    path = own / "wires" / "literal.py"
+    path.write_text(f"{path.read_text()}\n{line}\n")
+
+    assert engines.load("postgres").wire == "postgresql+psycopg"
+    with pytest.raises(Impossible, match=rf"literal\.py: wire literal: {reason}"):
+        engines.load("postgres-literal")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
