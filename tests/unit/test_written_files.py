@@ -24,6 +24,9 @@ SPOILED = {
     "a binary": (bytes(range(256)) * 100, "line 2 is not UTF-8"),
     "a large file": (STEP + b"#\n" * (1 << 20), "larger than 256 KiB"),
     "a name that is a list": (STEP + b"name = [1]\n", "it must be a text"),
+    "an empty name": (STEP + b'name = ""\n', "name = '': it must be a text that is not blank"),
+    "a blank name": (STEP + b'name = " \\t"\n', r"name = ' \\t': it must be a text that is not"),
+    "an empty step": (b'[[step]]\nstep = ""\n', "step 1: it needs a line such as step ="),
 }
 
 
@@ -53,6 +56,7 @@ def test_a_mark_before_the_text_changes_nothing(tmp_path: Path) -> None:
     "given",
     [
         "walk.name=[1]",
+        "walk.name=",
         "walk.step=5",
         "walk.step=[[[]]]",
         "walk.once={a=1}",

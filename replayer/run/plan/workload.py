@@ -180,14 +180,19 @@ def _tables(path: Path, table: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check_texts(path: Path, tables: Sequence[Mapping[str, Any]]) -> None:
-    """Raise Impossible for a step whose `step` or `name` is not a text."""
+    """Raise Impossible for a step whose `step` or `name` is blank, or not a text."""
     for number, own in enumerate(tables, 1):
-        if not isinstance(own.get("step"), str):
+        if not _is_word(own.get("step")):
             raise Impossible(f'{path.name}: step {number}: it needs a line such as step = "walk"')
-        if not isinstance(own["name"], str):
+        if not _is_word(own["name"]):
             raise Impossible(
-                f"{path.name}: step {number}: name = {_short(own['name'])}: it must be a text"
+                f"{path.name}: step {number}: name = {_short(own['name'])}: it must be a text that "
+                f"is not blank"
             )
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]) -> dict[str, str]:
