@@ -3,7 +3,7 @@
 A wire is the way to reach a server, such as a driver of Python; it is a file in `wires/` there.  A
 guest is a database that is a library in a process; it is a file in `guests/`.  Both are next to the
 engines that name them.  They are code, which is loaded only from a folder to which only this user
-and root can write.
+and root can write.  An engine's folder has commands, so that for root it must be such a one, too.
 """
 
 import os
