@@ -6,7 +6,7 @@ from fnmatch import translate
 from pathlib import Path
 
 from replayer.errors import Impossible, NotFound, nearest
-from replayer.model import Status
+from replayer.model import Run, Status
 from replayer.results import editing
 from replayer.results.store import StoredRun, Unreadable
 
@@ -102,6 +102,6 @@ def without_failed(runs: Sequence[StoredRun], *, every: bool) -> tuple[list[Stor
     return kept, f"{many} not listed: --all lists every run" if left else ""
 
 
-def state(run: StoredRun) -> str:
+def state(run: StoredRun | Run) -> str:
     """Return a run's status; `killed` if the status is still running but the process is gone."""
-    return "killed" if run.writer and editing.cut(run.status, run.writer) else run.status
+    return "killed" if run.writer and editing.cut(run.status, run.writer) else str(run.status)

@@ -1,5 +1,6 @@
 """report.summary: what a stranger has to know of some runs, said once."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
@@ -7,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from replayer import assets
+from replayer import assets, journal
+from replayer.analysis.differences import samples
 from replayer.analysis.differences.samples import Side
 from replayer.model import (
     Advice,
@@ -21,7 +23,7 @@ from replayer.model import (
     StepResult,
     Temperature,
 )
-from replayer.report.documents import run_headline
+from replayer.report.documents import run_details, run_headline
 from replayer.report.documents.step_summary import StepSummary, Trust
 from replayer.report.documents.summary import summarise, surroundings
 from replayer.units import show_count
@@ -300,6 +302,76 @@ def test_steps_that_were_skipped_are_not_called_unbelievable(stored: Run) -> Non
 
     assert believed == "one of three steps can be believed; cached and physical were not done"
     assert not run_headline.believed(lines[:1])
+
+
+KILLED = journal.identity(os.getpid()).rpartition(":")[0] + ":1"
+"""A process of this boot that is gone: it had this process's id, and began at another time."""
+
+
+def cut_off(run: Run, status: Status, writer: str, done: int = 3) -> Run:
+    """Return the run as its file has it after so many steps, with the process that writes it."""
+    steps, changes = run.steps[:done], {"advice": (), "sizing": None, "headline": ""}
+    return altered(run, status=status, writer=writer, steps=steps, **changes)
+
+
+@pytest.mark.parametrize(
+    ("status", "writer", "said", "todo"),
+    [
+        (Status.RUNNING, KILLED, "The run was not finished (killed). ", "run --resume {id}"),
+        (Status.INTERRUPTED, "", "The run was not finished (interrupted). ", "run --resume {id}"),
+        (Status.RUNNING, journal.identity(os.getpid()), "The run is under way. ", "watch {id}"),
+        (Status.RUNNING, "other:1:1", "The run was not finished (running on another machine, ", ""),
+        (Status.RUNNING, "", "The run was not finished (running on another machine, ", ""),
+    ],
+    ids=["killed", "interrupted", "under way", "of another boot", "of an old file"],
+)
+def test_a_run_without_its_end_is_not_called_whole(
+    stored: Run, status: Status, writer: str, said: str, todo: str
+) -> None:
+    """The headline has that it was not finished, which steps are missing, and how to go on."""
+    run = cut_off(stored, status, writer)
+    found = summarise([run]).headline
+    names = [one.name for one in stored.steps]
+
+    assert found.what.startswith(said)
+    assert f" of {run_headline._number(len(names))} steps can be believed" in found.sure
+    assert found.sure.endswith(f"; {run_headline._listed(names[3:])} were not done")
+    assert found.todo == (f"replayer {todo}".format(id=run.id) if todo else "")
+    side = [Side("A", (run,))]
+    for text in (page_of(side, None), markdown_of(side, None)):
+        assert found.what in text
+
+
+def test_a_killed_run_is_called_killed_in_every_report(stored: Run) -> None:
+    """Details, the table of runs and the remark of a comparison have the word of `list`."""
+    run = cut_off(stored, Status.RUNNING, KILLED)
+    pair = (run, altered(stored, sizing=None))
+    details = run_details.document(run)
+
+    assert details.headline.text == "killed"
+    assert "| demo | killed | " in markdown_of([Side("A", pair)], None)
+    assert "killed 2 of 3, done 1 of 3" in page_of([Side("A", pair[:1]), Side("B", pair)], None)
+    assert "it is killed: only its finished steps count" in samples.counted(run)[1]
+    assert summarise(pair).headline.what.startswith("One of two runs did not end well")
+    assert summarise([run, run]).headline.todo == f"replayer run --resume {run.id}"
+
+
+def test_a_run_that_failed_in_its_first_step_says_so_alone(stored: Run) -> None:
+    """Where nothing was done, no list of steps that were not done follows, nor of many steps."""
+    failed = altered(stored.steps[0], status=Status.FAILED, reason="no space left")
+    run = cut_off(stored, Status.FAILED, "", 0)
+    names = [f"step-{number}" for number in range(6)]
+    lines = summarise([stored]).lines[:1]
+
+    assert not summarise([run]).headline.sure
+    assert not summarise([altered(run, steps=(failed,))]).headline.sure
+    assert run_headline.believed(lines, names).endswith(
+        "; step-0, step-1, step-2, step-3 and two more were not done"
+    )
+    doubted = [replace(lines[0], trust=Trust.NO)]
+    assert run_headline.believed(doubted, names[:1]) == (
+        "none of the two steps can be believed as it is; step-0 was not done"
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from replayer.analysis.differences import statistics, steadiness
 from replayer.model import Better, Measurement, Run, Status, StepResult
+from replayer.results import run_listing
 
 
 class Unit(StrEnum):
@@ -314,7 +315,7 @@ def counted(run: Run) -> tuple[list[StepResult], list[str]]:
     """
     remarks: dict[str, list[str]] = {}
     if run.status is not Status.DONE:
-        remarks[f"it is {run.status.value}: only its finished steps count"] = []
+        remarks[f"it is {run_listing.state(run)}: only its finished steps count"] = []
     kept: list[StepResult] = []
     for name in dict.fromkeys(step.name for step in run.steps):
         done = [s for s in run.steps if s.name == name and s.status is Status.DONE]

@@ -39,10 +39,15 @@ from replayer.report.documents import (
 from replayer.report.documents.records import cell, condensed, heading, records
 from replayer.report.documents.step_summary import RunsSummary, StepSummary
 from replayer.report.sanitize import NOTE, lines, sanitize, short
+from replayer.results import run_listing
 from replayer.run.display import Sentence, Tone
 from replayer.units import show, show_count, show_duration
 
-_TONES = {Status.DONE: Tone.GOOD, Status.SKIPPED: Tone.UNCLEAR, Status.RUNNING: Tone.UNCLEAR}
+_TONES: Mapping[str, Tone] = {
+    Status.DONE: Tone.GOOD,
+    Status.SKIPPED: Tone.UNCLEAR,
+    Status.RUNNING: Tone.UNCLEAR,
+}
 # Settings for places, languages and logs, which do not show how the server works.
 _QUIET = re.compile(
     r"lc_|log|listen_|unix_socket|port$|socket$|.*(?:zone|style|_config|_directory|_file)$",
@@ -60,7 +65,7 @@ def document(run: Run, path: Path | None = None) -> Document:
     # The findings come first; the details that explain them follow.
     return Document(
         f"replayer run {run.id}",
-        Sentence(f"{run.status.value}{error}", _tone(run.status)),
+        Sentence(f"{run_listing.state(run)}{error}", _tone(run_listing.state(run))),
         [
             Section("In short", [Facts([*_in_short(one, run)])], is_main=True),
             *(_step(results, run) for results in repeats.by_name(run.steps)),
@@ -85,7 +90,7 @@ def _further(one: RunsSummary, run: Run) -> Iterator[int]:
             yield number
 
 
-def _tone(status: Status) -> Tone:
+def _tone(status: str) -> Tone:
     return _TONES.get(status, Tone.BAD)
 
 

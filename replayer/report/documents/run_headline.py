@@ -13,9 +13,10 @@ from replayer.analysis.advice.headline import Headline
 from replayer.model import Run, Status, WorkloadFacts
 from replayer.report.documents.step_summary import StepSummary, Trust
 from replayer.report.sanitize import NAME, NOTE, sanitize, short
+from replayer.results import editing, run_listing
 
 _MOST = 4
-"""The largest number of steps whose results are in the headline."""
+"""The largest number of steps whose results are in the headline, or that are named as not done."""
 _ALONE = {
     Trust.YES: "it can be believed",
     Trust.CARE: "it can be believed with care",
@@ -34,20 +35,51 @@ def headline(runs: Sequence[Run], lines: Sequence[StepSummary]) -> Headline:
         return Headline(what=sanitize(runs[0].headline))
     return Headline(
         what=". ".join(filter(None, [_ending(runs), *_results(lines)])) or "No step was done",
-        sure=believed(lines),
+        sure=believed(lines, _missing(runs, lines)),
         todo=_todo(runs),
     )
 
 
 def _ending(runs: Sequence[Run]) -> str:
-    """Return a sentence on runs that were not finished; "" if all were done or are running."""
-    cut = [run for run in runs if run.status not in (Status.DONE, Status.RUNNING)]
-    if not cut:
-        return ""
+    """Return a sentence on runs that were not finished; "" if all were done.
+
+    Of several runs, those that may still be under way are not counted.
+    """
     if len(runs) > 1:
-        return f"{_number(len(cut)).capitalize()} of {_number(len(runs))} runs did not end well"
-    reason = f": {short(cut[0].error, NOTE)}" if cut[0].error else ""
-    return f"The run was not finished ({cut[0].status.value}{reason})"
+        cut = [run for run in runs if _is_cut(run)]
+        many = f"{_number(len(cut)).capitalize()} of {_number(len(runs))} runs"
+        return f"{many} did not end well" if cut else ""
+    if runs[0].status is Status.DONE:
+        return ""
+    if _is_cut(runs[0]):
+        reason = f": {short(runs[0].error, NOTE)}" if runs[0].error else ""
+        return f"The run was not finished ({run_listing.state(runs[0])}{reason})"
+    if editing.written_by(runs[0].writer):
+        return "The run is under way"
+    return "The run was not finished (running on another machine, or cut off by a restart)"
+
+
+def _is_cut(run: Run) -> bool:
+    """Return whether a run is known to have ended before its last step: it failed, or was killed.
+
+    It is False for a run that may still be under way.
+    """
+    return run_listing.state(run) not in (Status.DONE, Status.RUNNING)
+
+
+def _missing(runs: Sequence[Run], lines: Sequence[StepSummary]) -> list[str]:
+    """Return the names of the steps of runs that were not finished of which no run has a result.
+
+    Those of a run that sizes a machine are not known before they begin.
+    """
+    known = {line.name for line in lines}
+    planned = [
+        sanitize(str(table.get("name") or table.get("step") or ""))
+        for run in runs
+        if run.status is not Status.DONE and run.sizing is None
+        for table in run.workload.steps
+    ]
+    return [name for name in dict.fromkeys(planned) if name not in known]
 
 
 def _results(lines: Sequence[StepSummary]) -> list[str]:
@@ -86,23 +118,25 @@ def _left_out(count: int) -> list[str]:
     return [f"{_number(count).capitalize()} more {words} measured"]
 
 
-def believed(lines: Sequence[StepSummary]) -> str:
+def believed(lines: Sequence[StepSummary], missing: Sequence[str] = ()) -> str:
     """Return words on how many steps can be believed, which cannot, and which were not done.
 
-    Returns "" without steps, or if the only step was not done.
+    `missing` are the names of the steps without a result.  Returns "" without steps, if the only
+    step was not done, or if no step was done and some have no result.
     """
-    if not lines:
+    # The headline already has that none was done.
+    if not any(line.repeats for line in lines) and (missing or len(lines) < len(_BOTH)):
         return ""
     trust = [line.trust for line in lines]
-    good, care, bad = (trust.count(value) for value in (Trust.YES, Trust.CARE, Trust.NO))
-    total = len(lines)
+    good, care = trust.count(Trust.YES), trust.count(Trust.CARE)
+    total = len(lines) + len(missing)
     if total == 1:
-        # The headline already has that it was not done.
-        return "" if bad and not lines[0].repeats else _ALONE[trust[0]]
+        return _ALONE[trust[0]]
     if not good + care:
-        return f"none of the {_number(total)} steps can be believed as it is"
+        none = f"none of the {_number(total)} steps can be believed as it is"
+        return f"{none}{_not_done(missing)}"
     every = "both" if total == len(_BOTH) else f"all {_number(total)}"
-    which = every if not bad else f"{_number(good + care)} of {_number(total)}"
+    which = every if good + care == total else f"{_number(good + care)} of {_number(total)}"
     words = f"{which} steps can be believed"
     if care:
         words += f", {_with_care(good, care)}"
@@ -110,9 +144,16 @@ def believed(lines: Sequence[StepSummary]) -> str:
     undone = [line.name for line in lines if line.trust is Trust.NO and not line.repeats]
     if doubted:
         words += f"; {_listed(doubted)} cannot"
-    if undone:
-        words += f"; {_listed(undone)} {'was' if len(undone) == 1 else 'were'} not done"
-    return words
+    return f"{words}{_not_done([*undone, *missing])}"
+
+
+def _not_done(names: Sequence[str]) -> str:
+    """Return a clause that names the steps that were not done, at most four; "" for none."""
+    if not names:
+        return ""
+    left = len(names) - _MOST
+    named = [*names[:_MOST], *([f"{_number(left)} more"] if left > 0 else [])]
+    return f"; {_listed(named)} {'was' if len(names) == 1 else 'were'} not done"
 
 
 def _with_care(good: int, care: int) -> str:
@@ -127,12 +168,17 @@ def _with_care(good: int, care: int) -> str:
 
 
 def _todo(runs: Sequence[Run]) -> str:
-    """Return the next command: finish the run, or run again and compare; "" for several runs."""
+    """Return the next command: finish or follow the run, or run again and compare.
+
+    Returns "" for several runs, and for a run of which it is not known whether it is under way.
+    """
     run = runs[-1]
-    if run.status not in (Status.DONE, Status.RUNNING):
+    if _is_cut(run):
         return f"replayer run --resume {run.id}"
     if len(runs) > 1:
         return ""
+    if run.status is Status.RUNNING:
+        return f"replayer watch {run.id}" if editing.written_by(run.writer) else ""
     name = shlex.quote(sanitize(_workload(run.workload)))
     # The end of an id is unique enough, and `compare` takes any unique part of it.
     label = run.label if _can_be_typed(run.label) else ""

@@ -28,6 +28,7 @@ from replayer.report.documents import (
 )
 from replayer.report.documents.flame_graphs import StepFlames
 from replayer.report.sanitize import short
+from replayer.results import run_listing
 from replayer.run.display import Sentence, Tone
 from replayer.units import show, show_with_noun
 
@@ -140,7 +141,7 @@ def _made(sides: Sequence[Side]) -> str:
     """Return a line: how many runs of which workloads there are, and how they ended."""
     runs = [run for side in sides for run in side.runs]
     workloads = ", ".join(sorted({run.workload.name for run in runs}))
-    ended = repeats.counted([run.status.value for run in runs]) if runs else "none"
+    ended = repeats.counted([run_listing.state(run) for run in runs]) if runs else "none"
     return f"{show_with_noun(len(runs), 'run')} of {workloads}: {ended}"
 
 
@@ -288,7 +289,7 @@ def _runs(sides: Sequence[Side]) -> Section:
             run.id,
             run.label,
             run.workload.name,
-            run.status.value,
+            run_listing.state(run),
             run.started,
             str(run.host.get("kernel.release") or ""),
         ]
