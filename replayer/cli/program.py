@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from replayer import errors, signals
 from replayer.cli import argv_secrets, stdio
@@ -14,6 +16,9 @@ _PRINTED = ("json", "text")
 """Options of commands whose output is on stdout."""
 _FORMS = ("summary", "html", "csv", "markdown")
 """Options of commands that name a file for their output; `-` is stdout."""
+_WRITTEN = (*_FORMS, "out")
+_READ = ("runs", "profiles", "what", "which", "file", "source", "workload")
+"""Arguments of commands that may name a file to read; others have a Path."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -45,6 +50,7 @@ def _performed(arguments: Sequence[str]) -> int:
         # Without arguments it prints the help.
         args = parser().parse_args(arguments or ["help"])
         _check_stdout(args)
+        _check_files(args)
         status: int = args.perform(args)
     except SystemExit:  # the parser has printed the help, or an error
         sys.stdout.flush()
@@ -61,6 +67,36 @@ def _check_stdout(args: argparse.Namespace) -> None:
         raise Impossible(
             f"{printed[0]} and {printed[1]} both write to stdout: give one of them a file"
         )
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    """Raise Impossible if two outputs are the same file, or if a file to write is to be read, too.
+
+    One of the two would be lost.  Devices and pipes may be named twice.
+    """
+    read, written = set(_files_to_read(args)), dict[str, str]()
+    for name in _WRITTEN:
+        wanted = str(getattr(args, name, None) or "-")
+        path = os.path.realpath(wanted)
+        is_file = os.path.isfile(path)  # noqa: PTH113 - a Path raises for a name that is too long
+        if wanted == "-" or (os.path.lexists(path) and not is_file):
+            continue
+        if path in written:
+            raise Impossible(
+                f"--{written[path]} and --{name} both write {wanted}: give one of them another file"
+            )
+        if is_file and path in read:
+            raise Impossible(f"--{name} {wanted} is a file that is read here: name another file")
+        written[path] = name
+
+
+def _files_to_read(args: argparse.Namespace) -> Iterator[str]:
+    """Yield the real path of each argument that may name a file to read."""
+    for name, value in vars(args).items():
+        for one in value if isinstance(value, list | tuple) else (value,):
+            is_path = isinstance(one, Path) or (name in _READ and isinstance(one, str))
+            if is_path and name not in _WRITTEN:
+                yield os.path.realpath(one)
 
 
 def _complain(sentence: str, status: int, arguments: Sequence[str]) -> None:

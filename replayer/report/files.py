@@ -14,6 +14,7 @@ from replayer.lazy_import import Later
 from replayer.report.messages import say
 from replayer.report.terminal import console
 from replayer.report.writers import csv_writer, markdown_writer, terminal_writer
+from replayer.results import editing
 
 if TYPE_CHECKING:
     import argparse
@@ -108,13 +109,14 @@ def forms_of_runs(sides: Sequence[Side], comparison: Comparison | None, refused:
 def put(wanted: str, text: str) -> None:
     """Write a text into a file and print its path on stderr; write to stdout for `-`.
 
-    Raises Impossible if the file cannot be written.
+    Raises Impossible if the file cannot be written, or is a stored run.
     """
     if wanted == "-":
         sys.stdout.write(text)
         return
     path = Path(wanted)
     try:
+        editing.refuse_replacing(path)
         descriptor = trusted_path.open_to_write(path)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)

@@ -71,6 +71,12 @@ def check(path: Path) -> None:
         pass
 
 
+def refuse_replacing(path: Path) -> None:
+    """Raise Impossible if a file is a stored run, which a report must not replace."""
+    if path.is_file() and isinstance(store.summary(path), store.StoredRun):
+        raise Impossible(f"{path} is a stored run: name another file")
+
+
 def remove(path: Path) -> None:
     """Remove the file of a stored run.
 

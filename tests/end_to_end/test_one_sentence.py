@@ -103,6 +103,64 @@ def test_a_text_and_a_form_are_not_joined_on_stdout(replayer: Replayer, form: st
 
 
 @pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("report --html {a} {b}", "{a} is a stored run: name another file"),
+        ("report {a} --html page.html --csv {b}", "{b} is a stored run: name another file"),
+        ("report {a} --csv {a}", "--csv {a} is a file that is read here: name another file"),
+        ("report {a} --csv linked", "--csv linked is a file that is read here: name another file"),
+        ("compare {a} {b} --markdown {c}", "{c} is a stored run: name another file"),
+        ("metrics {a} --out {b}", "{b} is a stored run: name another file"),
+        ("metrics {a} --out {a}", "--out {a} is a file that is read here: name another file"),
+        (
+            "shortlist x.profile --catalog m.csv --csv ./m.csv",
+            "--csv ./m.csv is a file that is read here: name another file",
+        ),
+        (
+            "report {a} --html out --csv ./out",
+            "--html and --csv both write ./out: give one of them another file",
+        ),
+        (
+            "report {a} --html old.html --markdown linked.html",
+            "--html and --markdown both write linked.html: give one of them another file",
+        ),
+    ],
+)
+def test_no_output_replaces_a_stored_run_or_what_is_read(
+    replayer: Replayer, run_of: RunOf, command: str, reason: str
+) -> None:
+    """`--html g/*.json` names the first of the files by a slip: a run cannot be measured again."""
+    folder = replayer.folder
+    for name in "abc":
+        store.save(folder / f"{name}.json", run_of([1.0, 2.0], label=name))
+    for name in ("m.csv", "x.profile", "old.html"):
+        (folder / name).write_text(name)
+    (folder / "linked").symlink_to("a.json")
+    (folder / "linked.html").symlink_to("old.html")
+    names = {name: f"{name}.json" for name in "abc"}
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    done = replayer(*command.format(**names).split(), status=2)
+
+    assert done.err.splitlines()[-1] == f"replayer: error: {reason.format(**names)}"
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_an_earlier_output_is_replaced(replayer: Replayer, run_of: RunOf) -> None:
+    """A page, a CSV and metrics are made again in their places; a device may be named twice."""
+    path = replayer.folder / "a.json"
+    store.save(path, run_of([1.0, 2.0], label="a"))
+    outputs = [replayer.folder / name for name in ("page.html", "rows.csv", "run.prom")]
+    for wanted in outputs:
+        wanted.write_text("of before")
+    html, csv, prom = outputs
+    replayer("report", path, "--html", html, "--csv", csv)
+    replayer("metrics", path, "--out", prom)
+    replayer("report", path, "--html", "/dev/null", "--csv", "/dev/null")
+
+    assert all("of before" not in wanted.read_text() for wanted in outputs)
+
+
+@pytest.mark.parametrize(
     "row",
     [
         {"doubling": 1, "rows_per_second": 10.0},
