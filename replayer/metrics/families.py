@@ -26,7 +26,6 @@ from prometheus_client.core import (
 from replayer.analysis.repeats import by_name, counted, finished, medians
 from replayer.errors import ReplayerError
 from replayer.metrics import latency
-from replayer.model import Status
 from replayer.report.documents.series_means import mean
 from replayer.report.sanitize import sanitize
 from replayer.run.plan import workload as workload_file
@@ -229,10 +228,11 @@ class MetricFamilies:
             yield from kind.values()
 
     def add(self, run: Run) -> None:
-        """Add the samples of a run; a value that is unknown, infinite or NaN is left out."""
+        """Add the samples of a run, but not its status and what it does now.
+
+        A value that is unknown, infinite or NaN is left out.
+        """
         self._info("replayer_run", [run.id], _about(run))
-        for status in Status:
-            self.put("replayer_run_status", [run.id, status.value], float(run.status is status))
         for name, stamp in (("started", run.started), ("finished", run.finished or "")):
             self.put(f"replayer_run_{name}_timestamp_seconds", [run.id], _instant(stamp))
         self.put("replayer_run_planned_steps", [run.id], _planned(run))

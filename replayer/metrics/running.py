@@ -1,4 +1,7 @@
-"""The live metrics of a run under way, from the events that the run writes."""
+"""The metrics of a run that change without its file: its status, and what it does now.
+
+The events that a run writes have what it does.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ class MetricSample(NamedTuple):
 
 
 class RunMetrics:
-    """The live metrics of one run, from its events that were read so far; counters only grow."""
+    """The status and live metrics of one run, from its events read so far; counters only grow."""
 
     def __init__(self, result: Path) -> None:
         self._result = result
@@ -85,9 +88,10 @@ class RunMetrics:
         """ISO 8601 time of the last event with the machine's activity; "" before the first one."""
 
     def add(self, families: MetricFamilies, run: Run) -> None:
-        """Read the new events of the run, and add its current samples to `families`.
+        """Read the new events of the run, and add its status and current samples to `families`.
 
-        For a run that has ended or was killed, only its counters are added.
+        For a run that has ended or was killed, only its status and its counters are added.  The
+        status of a killed run is `interrupted`.
         """
         running = run.status is Status.RUNNING
         if self._follower is not None and self._follower.replaced:
@@ -95,9 +99,14 @@ class RunMetrics:
         if running and self._follower is None:
             self._follower, self._reader = Follower(self._result), EventReader()
         self._read()
+        state = self._reader.state()
+        killed = _is_killed(run, state)
+        for status in Status:
+            is_own = status is (Status.INTERRUPTED if killed else run.status)
+            families.put("replayer_run_status", (run.id, status.value), float(is_own))
         if not running:
             self.close()
-        elif self._heard and not _is_killed(run, state := self._reader.state()):
+        elif self._heard and not killed:
             fresh, active = _fresh(self._told), _fresh(self._active)
             for family, labels, value in _now(state, fresh=fresh, active=active):
                 families.put(family, (run.id, *labels), value)

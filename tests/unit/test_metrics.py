@@ -79,6 +79,16 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return found
 
 
+def status_in(samples: Samples) -> str:
+    """Return the status of the one run whose metrics these are: each other status has 0."""
+    name = "replayer_run_status"
+    having = {dict(pairs)["status"]: one for (of, pairs), one in samples.items() if of == name}
+    assert having.keys() == set(Status)
+    (own,) = (status for status, one in having.items() if one == 1)
+    assert sum(having.values()) == 1
+    return own
+
+
 def step_of(run: Run, repeat: int, **changes: Any) -> StepResult:
     """Return a step of the run that was measured, as another repeat."""
     step = next(s for s in run.steps if s.ledger is not None and s.status is Status.DONE)
@@ -453,7 +463,29 @@ def test_a_run_that_was_killed_has_no_running_step(
     last = (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
     tell(told, events.Begin(at=last, name="a", repeat=1))
 
-    assert ("replayer_step_running" in {name for name, _ in asked(registry)}) is shown
+    samples = asked(registry)
+    assert ("replayer_step_running" in {name for name, _ in samples}) is shown
+    assert status_in(samples) == (Status.RUNNING if shown else Status.INTERRUPTED)
+
+
+def test_the_status_of_a_run_follows_its_process_and_its_file(stored: Run, tmp_path: Path) -> None:
+    """A run that was killed writes its file no more: its status is no longer that of the file."""
+    path = tmp_path / f"{stored.id}.json"
+    own = journal.identity(os.getpid())
+    gone = own.rpartition(":")[0] + ":1"
+    registry = run_files.registry(run_files.Named((path,)))
+    found = []
+    for status, writer in (
+        (Status.RUNNING, own),
+        (Status.RUNNING, gone),
+        (Status.RUNNING, "other:1:1"),
+        (Status.FAILED, ""),
+        (Status.DONE, ""),
+    ):
+        store.save(path, altered(stored, status=status, writer=writer))
+        found.append(status_in(asked(registry)))
+
+    assert found == ["running", "interrupted", "running", "failed", "done"]
 
 
 def test_a_run_that_is_resumed_after_a_kill_has_figures_again(
