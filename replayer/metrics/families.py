@@ -85,7 +85,10 @@ GAUGES: dict[str, FamilyKind] = {
     "replayer_step_ledger_device_bytes_per_second": FamilyKind(
         "What the data's disk delivered in the same window.", ("step",)
     ),
-    "replayer_step_ledger_physical_ratio": FamilyKind("Device reads / RIOPS.", ("step",)),
+    "replayer_step_ledger_physical_ratio": FamilyKind(
+        "The step's reads of the device (estimated, without those of others where known) / RIOPS.",
+        ("step",),
+    ),
     "replayer_step_resident_ratio": FamilyKind(
         "Share of the data that was in memory before the clock started.", ("step",)
     ),

@@ -8,7 +8,8 @@ import pytest
 from replayer.model import Better, Fact, Measurement, Status, StepResult
 from replayer.report.documents import step_layout, step_proof
 from replayer.report.documents.step_summary import Proof
-from replayer.run.display import Brief, Form, Sentence, Tone
+from replayer.run.display import Brief, Form, Sentence, Tone, Verbatim
+from tests.made import ledger
 
 
 def result_of(step: str, repeat: int, **changed: Any) -> StepResult:
@@ -155,3 +156,34 @@ def test_a_text_is_cut_after_its_numbers_are_combined() -> None:
 
     assert found.text == whole
     assert found.brief == f"{whole[: step_proof.BRIEF].rstrip()}… ({len(whole)} characters)"
+
+
+@pytest.mark.parametrize(
+    ("ratios", "device_reads", "end"),
+    [
+        ([1.0], 1000.0, "device reads 1,000/s -> physical (ratio 1.000)"),
+        ([0.99], 1000.0, "device reads 1,000/s -> physical (ratio 0.990)"),
+        ([0.012], 57_009.0, "device reads 57,009/s -> physical (ratio 0.012, the step read 12/s)"),
+        (
+            [0.5, 0.012, 0.3],
+            1000.0,
+            "device reads 1,000/s -> physical (ratio 0.300, the step read 300/s)",
+        ),
+        ([None], 57_009.0, "device reads 57,009/s -> physical"),
+    ],
+)
+def test_a_ratio_has_the_reads_of_which_it_is_where_others_read_too(
+    ratios: Sequence[float | None], device_reads: float, end: str
+) -> None:
+    """`device reads 57,009/s -> cached (ratio 0.012)` has two numbers of which none is the other's.
+
+    The device's counter is of all programs, and the ratio is of the step's reads alone.
+    """
+    results = [
+        result_of("sessions", number, ledger=ledger(ratio=ratio, device_reads=device_reads))
+        for number, ratio in enumerate(ratios, 1)
+    ]
+    parts = step_proof.of_repeats(results) if len(results) > 1 else step_proof.of_result(results[0])
+    (line,) = (part.text for part in parts if isinstance(part, Verbatim))
+
+    assert line.endswith(end)

@@ -15,6 +15,7 @@ from replayer.report.documents.step_summary import Proof
 from replayer.report.sanitize import sanitize, short
 from replayer.run.display import Form, Sentence, Tone, Verbatim
 from replayer.units import show_size
+from replayer.watch.ledger import FOREIGN_FROM
 
 _JUDGED = (Tone.GOOD, Tone.BAD)
 BRIEF = 60
@@ -175,7 +176,7 @@ def of_repeats(results: Sequence[StepResult]) -> Iterator[Part]:
             for name in ("buffer_hits", "page_cache_hits", "device_reads", "ratio")
         ]
         had = counted([ledger.verdict.value for ledger in ledgers])
-        yield Verbatim(_layers(layers[:3], had, layers[3]), Tone.GOOD)
+        yield Verbatim(f"{_layers(layers[:3], had)}{_ratio(layers[3], ledgers)}", Tone.GOOD)
     for text, same in alike(results, as_asked.other_than_asked):
         if text:
             yield Sentence(f"NOT AS ASKED{_where(same, results)}: {text}", Tone.BAD)
@@ -266,19 +267,36 @@ def _ledger_words(result: StepResult) -> str:
     if ledger is None:
         return ""
     layers = (ledger.buffer_hits, ledger.page_cache_hits, ledger.device_reads)
-    return _layers(layers, ledger.verdict.value, ledger.ratio)
+    return f"{_layers(layers, ledger.verdict.value)}{_ratio(ledger.ratio, [ledger])}"
 
 
-def _layers(layers: Sequence[float | None], verdict: str, ratio: float | None) -> str:
+def _layers(layers: Sequence[float | None], verdict: str) -> str:
     """Return a line: reads per second from shared buffers, page cache and device, and `verdict`.
 
-    `layers` has the three rates; None is a rate that is not known.  `ratio` is device reads / all
-    reads, and is left out if it is None.
+    `layers` has the three rates; None is a rate that is not known.
     """
     names = ("shared-buffer hits", "page-cache hits", "device reads")
     rates = [f"{name} {_per_second(value)}" for name, value in zip(names, layers, strict=True)]
-    end = "" if ratio is None else f" (ratio {ratio:.3f})"
-    return f"{' | '.join(rates)} -> {verdict}{end}"
+    return f"{' | '.join(rates)} -> {verdict}"
+
+
+def _ratio(ratio: float | None, ledgers: Sequence[Ledger]) -> str:
+    """Return the end of the line of layers: the ratio of the step's device reads to its misses.
+
+    Where the device also read for others, the step's part follows, as the median of `ledgers`.
+    Returns "" if the ratio is not known.
+    """
+    if ratio is None:
+        return ""
+    known = [
+        (one.ratio * one.riops, one.device_reads, one.riops)
+        for one in ledgers
+        if one.ratio is not None and one.device_reads is not None
+    ]
+    if not any(reads - own > FOREIGN_FROM * missed for own, reads, missed in known):
+        return f" (ratio {ratio:.3f})"
+    part = statistics.median(own for own, _, _ in known)
+    return f" (ratio {ratio:.3f}, the step read {_per_second(part)})"
 
 
 def _not_served(result: StepResult) -> str:
