@@ -21,7 +21,7 @@ from replayer.analysis.differences.samples import Side
 from replayer.model import Better, Fact, Run, Spent, StackProfile
 from replayer.report.document import Facts, Table
 from replayer.report.documents import comparison, flame_graphs
-from replayer.report.documents.comparison_answer import answer
+from replayer.report.documents.comparison_answer import _metrics, answer
 from replayer.report.documents.verdict_words import judged, limits, tone_of, verdict
 from replayer.results import store
 from replayer.run.display import Sentence, Tone
@@ -334,6 +334,34 @@ def test_the_answer_fits_one_screen_and_its_last_lines_are_the_headline(
     assert max(map(len, lines)) <= width
     assert words.endswith(compared.headline)
     assert "page replayer compare A B --html comparison.html" in words
+
+
+def test_an_answer_without_a_difference_has_what_the_runs_are_made_for(stored: Run) -> None:
+    """Steps that only prepare come last: RIOPS cached and physical are not cut for the build's.
+
+    Of a step with two leading metrics, the second one comes after the first of each other step.
+    """
+    walk = next(one for one in stored.steps if one.name == "walk")
+    both = tuple(
+        altered(one, leading=one.metric in {"walk.throughput", "walk.iops"})
+        for one in walk.measurements
+    )
+    steps = [altered(walk, measurements=both) if one is walk else one for one in stored.steps]
+    plain = altered(stored, steps=tuple(steps), sizing=None)
+    runs = [
+        altered(plain, id=f"{stored.id}-{number}", started=f"2026-11-20T15:4{number}:00+00:00")
+        for number in range(4)
+    ]
+    compared = compare(Side("A", (runs[0], runs[3])), Side("B", (runs[1], runs[2])))
+
+    assert {row.step for row in compared.rows if row.leading} >= {"build", "flush"}
+    assert [(row.step, row.metric) for row in _metrics(compared)] == [
+        ("walk", "walk.throughput"),
+        ("cached", "sessions.riops"),
+        ("physical", "sessions.riops"),
+        ("walk", "walk.iops"),
+    ]
+    assert "once" not in compared.model_dump(mode="json")
 
 
 def test_a_row_says_why_its_interval_is_not_printed(run_of: RunOf) -> None:

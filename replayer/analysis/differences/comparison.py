@@ -1,6 +1,6 @@
 """Comparison of two groups of runs: which metrics differ, by how much, and how sure that is."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from replayer.analysis.attribution.explanation import why
 from replayer.analysis.differences import cautions
@@ -79,6 +79,7 @@ def compare(
         ),
         turns=order is not None and order.turns,
         unjudged={step: why for step, why in counted.unjudged.items() if step in chosen},
+        once=tuple(dict.fromkeys(_find_once(base, other))),
         why=why(base, other, unit, metrics=_differing(rows), differences=unlike),
     )
     return with_headline(compared)
@@ -164,6 +165,12 @@ def _group(side: Side) -> Group:
         runs=tuple(run.id for run in side.runs),
         boots=len({run.host.get("boot.id") for run in side.runs} - {None, ""}),
     )
+
+
+def _find_once(*sides: Side) -> Iterator[str]:
+    """Yield the name of each result of a step that only prepares others."""
+    for run in (run for side in sides for run in side.runs):
+        yield from (step.name for step in run.steps if step.spec.get("once"))
 
 
 def _worth(unit: Unit, base: int, other: int) -> str:

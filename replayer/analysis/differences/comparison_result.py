@@ -43,6 +43,8 @@ class Comparison(Noun):
     cannot make them differ."""
     unjudged: dict[str, str] = Field(default_factory=dict, exclude_if=lambda steps: not steps)
     """Name of a step -> why none of its metrics is judged, such as `asked cold, got hot`."""
+    once: tuple[str, ...] = Field(default=(), exclude=True)
+    """Names of the steps that only prepare others, and are not repeated; not in the JSON."""
     why: tuple[Why, ...] = Field(default=(), exclude_if=lambda why: not why)
     """An explanation for each step of which a metric was shown to differ; () without accounts."""
 

@@ -69,13 +69,17 @@ def answer(comparison: Comparison, asked: str = "", *, full: bool = False) -> li
 def _metrics(comparison: Comparison) -> list[MetricRow]:
     """Return the metrics that the answer shows: those that differ, then those that likely differ.
 
-    If there are none, return the main metric of each step that has a verdict.  In both cases only
-    the first few are returned.
+    If there are none, return the leading metrics that have a verdict: the first of each step, then
+    the others, and last those of steps that only prepare others.  In both cases only the first few
+    are returned.
     """
     rows = [*first_rows(comparison, SHOWN), *first_rows(comparison, LIKELY)]
     if rows:
         return rows[:_MOST_ROWS]
-    return [row for row in comparison.rows if row.leading and row.verdict][:_MOST_UNCLEAR]
+    leading = [row for row in comparison.rows if row.leading and row.verdict]
+    first = {row.step: row for row in reversed(leading)}
+    leading.sort(key=lambda row: (row.step in comparison.once, row is not first[row.step]))
+    return leading[:_MOST_UNCLEAR]
 
 
 def _scope(comparison: Comparison) -> str:
