@@ -84,6 +84,20 @@ class Bisection:
             ends=ends,
         )
 
+    def measured_at(self, place: int) -> tuple[float, float]:
+        """Return the change and the noise that were measured, if the change is at this candidate.
+
+        The change is the mean of the logarithms from there on, less the mean before.  The noise is
+        the standard deviation of a logarithm, from the spread within both sides.  Unlike those of
+        the posterior, they know no prior.  The change is 0 before both sides have a value.
+        """
+        sizes = np.array([sum(self.counts[:place]), sum(self.counts[place:])], float)
+        if not sizes.all():
+            return 0.0, 0.0
+        means = np.array([sum(self.sums[:place]), sum(self.sums[place:])]) / sizes
+        squares = max(0.0, self.squares - float(sizes @ means**2))
+        return float(means[1] - means[0]), math.sqrt(squares / max(1.0, sizes.sum() - 2))
+
     def posterior(self) -> "Posterior":
         """Return the probability of each place of the change, and of no change, by these values."""
         counts, sums = np.array(self.counts, float), np.array(self.sums)

@@ -168,8 +168,11 @@ class SearchState:
 
     @property
     def change(self) -> float:
-        """Return the estimated change of the metric, as a share: -0.1 for 10 percent less."""
-        return math.expm1(self.state.posterior().shift)
+        """Return the measured change of the metric, as a share: -0.1 for 10 percent less.
+
+        It is that at the most probable place.
+        """
+        return math.expm1(self.state.measured_at(self.state.posterior().best)[0])
 
     @property
     def is_worse(self) -> bool | None:

@@ -93,7 +93,7 @@ class SearchAnswer(Noun):
             better=state.better,
             change=state.change,
             worse=state.is_worse if state.differs else None,
-            noise=posterior.noise if ends.looked else None,
+            noise=state.state.measured_at(posterior.best)[1] if ends.looked else None,
             ends=ends.verdict,
             ends_low=None if ends.low is None else math.expm1(ends.low),
             ends_high=None if ends.high is None else math.expm1(ends.high),

@@ -209,3 +209,21 @@ def test_ends_that_differ_have_places_and_a_cost(tmp_path: Path) -> None:
     assert "2 of 2 places are left with 95 %: b, c" in text
     assert answer.left == ("b", "c")
     assert answer.runs_left
+
+
+def test_the_change_and_the_noise_are_those_of_the_values(tmp_path: Path) -> None:
+    """What is expected before any run chooses the next one, and is no part of the size."""
+    candidates = tuple(SearchCandidate(name, Variant(name)) for name in ("a", "b", "c"))
+    search = CandidateSearch("s", "smoke", candidates, FactorPlace(), RunOptions(tmp_path))
+    state = candidate_search.begin(search)
+    assert state.change == 0
+    off = (-0.003, 0.003, 0.003, -0.003, 0.0, 0.0)
+    while (number := candidate_search.due(state)) is not None:
+        value = (500 if number else 1000) * math.exp(off[len(state.values)])
+        state.add(number, MeasuredValue("cpu.events", value, "passes/s", Better.MORE))
+    answer = SearchAnswer.of_state(search, state)
+
+    assert answer.found == "b"
+    assert answer.change == pytest.approx(-0.5, abs=0.003)
+    assert answer.noise is not None
+    assert 0.002 < answer.noise < 0.005
