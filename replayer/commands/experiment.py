@@ -244,6 +244,8 @@ def _one_boot(args: argparse.Namespace, work: ExperimentWork, job: BootJob) -> i
     if due is not None and job.is_here(host, work.kernel_of(due[1]), used):
         done.runs[due], _ = work.measure(*due)
         say(f"run {len(done.runs)}, {work.plan.text(work.design, due[1])}: done")
+        if due[0] == 0:
+            check_metrics(work.plan, done.in_block(0))
         due = due_run(work, done, _settled(work))
     if due is None:
         return _tell(args, work, done.blocks(work.design.size))
@@ -293,8 +295,8 @@ def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
             f"block {done.block + 1}, run {done.number} of {size}: {done.text} "
             f"({show_duration(done.seconds)}{again})"
         )
-        if (done.block, done.number) == (0, 1):
-            check_metrics(work.plan, done.run)
+        if done.block == 0:
+            check_metrics(work.plan, done.runs)
 
     try:
         return perform(work, over=_settled(work), seconds=args.budget, on_run=tell)

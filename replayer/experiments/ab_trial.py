@@ -6,6 +6,7 @@ of the machine cannot look like a difference of the variants.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import time
@@ -141,8 +142,9 @@ def perform(trial: Trial, state: TrialState, say: Callable[[str], None]) -> Tria
     except (ReplayerError, Interrupted) as error:
         state.error, state.reason = error, f"ended early: {error}"
         if state.pairs:
-            state.comparison = _compared(trial, state)
-            state.comparison = looks.at_look(state.comparison, state.looked + 1)
+            # They may have nothing in common, which may be the error.
+            with contextlib.suppress(Impossible):
+                state.comparison = looks.at_look(_compared(trial, state), state.looked + 1)
     return state
 
 

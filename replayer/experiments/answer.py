@@ -162,9 +162,12 @@ def analyse(
     )
 
 
-def check_metrics(plan: ExperimentPlan, run: Run) -> None:
-    """Raise Impossible if a run has no usable value of any metric that the plan judges."""
-    _values(plan, [[run]])
+def check_metrics(plan: ExperimentPlan, runs: Sequence[Run]) -> None:
+    """Raise Impossible if there is no metric to judge of which all these runs have a usable value.
+
+    It is called after each run of the first block, so that no further runs are made in vain.
+    """
+    _values(plan, [runs])
 
 
 def _values(
@@ -181,10 +184,12 @@ def _values(
     columns, notes = {}, []
     for key in wanted:
         column = np.array([one.values(key)[0] for one in samples])
-        if np.isfinite(column).all() and (column > 0).all():
-            columns[key] = column
-        else:
+        if not np.isfinite(column).all():
+            notes.append(f"{name_metric(key)} is not in every run, and is left out")
+        elif not (column > 0).all():
             notes.append(f"{name_metric(key)} is not above zero in every run, and is left out")
+        else:
+            columns[key] = column
     if not columns:
         raise Impossible(
             "no metric can be judged: there is none that every run has, with a value above zero "

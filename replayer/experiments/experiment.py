@@ -271,6 +271,10 @@ class ExperimentRuns:
                 continue
         return cls(found)
 
+    def in_block(self, block: int) -> list[Run]:
+        """Return the runs of a block, which may be incomplete."""
+        return [run for (number, _), run in self.runs.items() if number == block]
+
     def blocks(self, size: int) -> list[list[Run]]:
         """Return the runs of each complete block, in the order of the combinations.
 
@@ -288,11 +292,11 @@ class ExperimentRuns:
 class RunDone:
     """The report about a run that has just ended, and took `seconds`.
 
-    `block` is the number, from 0, of its block: one run of each combination of levels.  `text` is
-    its combination, such as `thp=never walk.threads=8`.
+    `block` is the number, from 0, of its block: one run of each combination of levels.  `runs` are
+    all runs of this block so far.  `text` is the combination, such as `thp=never walk.threads=8`.
     """
 
-    run: Run
+    runs: list[Run]
     block: int
     number: int
     """The number of the run within its block, from 1."""
@@ -420,11 +424,11 @@ def perform(
             if not clock.allows(1):
                 return done.blocks(design.size)
             begin = time.monotonic()
-            run, again = work.measure(block, row)
-            done.runs[block, row] = run
+            done.runs[block, row], again = work.measure(block, row)
             took = time.monotonic() - begin
             clock.note(took)
-            on_run(RunDone(run, block, number, work.plan.text(design, row), took, again))
+            text, runs = work.plan.text(design, row), done.in_block(block)
+            on_run(RunDone(runs, block, number, text, took, again))
         block += 1
         blocks = done.blocks(design.size)
         # Stored runs of an earlier part are looked at only once, all together.

@@ -74,6 +74,17 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(replayer: Replayer, worklo
     assert list(workload.parent.iterdir()) == [workload]
 
 
+def test_levels_without_a_metric_in_common_end_it_after_their_first_runs(
+    replayer: Replayer, workload: Path
+) -> None:
+    """The metrics of the probe name its threads: one run of each level shows that."""
+    ended = replayer("experiment", workload, "--factors", "cpu.threads=1:2", status=2)
+
+    assert "is not in every run, and is left out" in ended.err
+    assert "above zero in every run" not in ended.err
+    assert len(list((workload.parent / "results").glob("*/*.json"))) == 2
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("owner", [os.geteuid(), 65534], ids=["own", "of another user"])
 def test_a_plan_of_another_user_is_not_even_read(

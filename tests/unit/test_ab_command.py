@@ -9,8 +9,10 @@ import pytest
 from replayer.analysis.differences.metric_verdicts import MetricRow, MetricVerdict
 from replayer.commands import ab
 from replayer.errors import Impossible, Worse
+from replayer.experiments import ab_trial
 from replayer.model import Better
 from replayer.run.plan import run_words
+from tests.fixture_types import RunOf
 
 
 def compared(base: float, other: float, ratio: float | None) -> Any:
@@ -52,6 +54,22 @@ def test_a_step_that_is_not_judged_does_not_pass() -> None:
 
     with pytest.raises(Impossible, match="load is not judged"):
         ab._fail_if_worse(SimpleNamespace(between_boots=True), one, 0.2)  # type: ignore[arg-type]
+
+
+def test_runs_without_a_metric_in_common_are_found_by_the_user(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    run_of: RunOf,
+) -> None:
+    """The error ends the trial after the first pair, and the folder of the runs is named."""
+    runs = iter([run_of(**{f"sessions.at_{number}": [1.0]}) for number in (1, 2)])
+    monkeypatch.setattr(ab_trial, "measure_applied", lambda *_: next(runs))
+    words = ("smoke", "--b", "walk.threads=2", "--results", str(tmp_path))
+
+    with pytest.raises(Impossible, match="no metric in common"):
+        ab.run(run_words.parse(words, "ab"))
+    assert f"the runs are in {tmp_path}/" in capsys.readouterr().err
 
 
 def test_a_plan_of_boots_is_the_same_from_every_folder(

@@ -10,7 +10,7 @@ import pytest
 
 from replayer.analysis.differences.samples import Side
 from replayer.errors import Impossible, NotFound, ReplayerError
-from replayer.experiments.answer import SHOWN, ExperimentAnswer, analyse
+from replayer.experiments.answer import SHOWN, ExperimentAnswer, analyse, check_metrics
 from replayer.experiments.experiment import ExperimentPlan, TwoLevels
 from replayer.experiments.factor_choice import find_factors, gaps_of, parse_factors
 from replayer.experiments.reached_settings import check_kept, shared_settings
@@ -231,3 +231,14 @@ def test_a_metric_that_is_not_there_is_named_with_those_that_are(run_of: RunOf) 
     """One sentence with the metrics that can be judged."""
     with pytest.raises(Impossible, match=r"no metric matches walk\.\* \(there are: sessions.riops"):
         answer_of(run_of, plan_of("a", metrics=("walk.*",)), a=0.1)
+
+
+def test_runs_without_a_metric_in_common_are_refused_as_that(run_of: RunOf) -> None:
+    """As soon as two of the first block have none, and not as if a value were not above zero."""
+    runs = [run_of(**{f"sessions.at_{number}": [1.0]}) for number in (1, 2)]
+
+    check_metrics(plan_of("a"), runs[:1])
+    with pytest.raises(Impossible, match=r"sessions\.at_1 is not in every run, and is left out;"):
+        check_metrics(plan_of("a"), runs)
+    with pytest.raises(Impossible, match=r"sessions\.riops is not above zero in every run"):
+        check_metrics(plan_of("a"), [run_of([1.0]), run_of([0.0])])
