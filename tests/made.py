@@ -3,7 +3,7 @@
 import base64
 import gzip
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.samples import Side
-from replayer.model import Account, Ledger, ReadOrigin, Spent
+from replayer.model import Account, Cold, Ledger, ReadOrigin, Run, Spent, Temperature
 from replayer.report.documents import comparison, runs
 from replayer.report.terminal import console
 from replayer.report.writers import csv_writer, markdown_writer, page_writer, terminal_writer
@@ -37,6 +37,18 @@ SAMPLES = 2000
 def altered(model: _Model, /, **changes: object) -> _Model:
     """Return a copy of a model with other values, which are not validated."""
     return model.model_copy(update=changes)
+
+
+def with_step(run: Run, **changes: object) -> Run:
+    """Return a run whose steps have other values."""
+    return altered(run, steps=tuple(altered(step, **changes) for step in run.steps))
+
+
+def reached(got: Temperature) -> Callable[[Run], Run]:
+    """Return a function that makes the step of a run one that was asked to be cold."""
+    return lambda run: with_step(
+        run, cold=Cold(asked=Temperature.COLD, got=got, method="", proof="")
+    )
 
 
 def ledger(verdict: ReadOrigin = ReadOrigin.PHYSICAL, **changed: Any) -> Ledger:

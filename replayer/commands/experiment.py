@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import factors, journal
+from replayer.analysis.differences.doubts import count_results
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.cli import run_options
 from replayer.conditions import switch_back
@@ -396,6 +397,7 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
         else parse_factors(words, place, switch=args.switch, seldom=args.seldom)
     )
     _refuse_none(chosen, args.between)
+    counted = count_results(*sides) if sides else None
     return ExperimentPlan(
         id=store.identify(datetime.now(UTC), order.workload.name, "experiment"),
         workload=named,
@@ -410,9 +412,13 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
         seed=secrets.randbelow(1 << 31) if args.seed is None else args.seed,
         within=args.within / 100,
         sides=tuple(side.name for side in sides),
-        gaps=gaps_of(*sides) if sides else {},
+        gaps=gaps_of(counted) if counted else {},
         not_switched=chosen.refused,
-        notes=(*chosen.notes, *_changed(sides, order.workload)),
+        notes=(
+            *chosen.notes,
+            *_changed(sides, order.workload),
+            *(counted.remarks if counted else ()),
+        ),
     )
 
 

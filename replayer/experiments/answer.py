@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from replayer.analysis.differences.doubts import leave_out_other_reads
 from replayer.analysis.differences.samples import Samples, Side, Unit
 from replayer.analysis.differences.statistics import ALPHA
 from replayer.errors import Impossible
@@ -176,14 +177,19 @@ def _values(
     """Return the metrics to judge, their values, and remarks on metrics that are left out.
 
     The array of values has the shape blocks x combinations x metrics.  A metric is left out if it
-    is missing, or not above zero, in one of the runs.  Raises Impossible if none is left.
+    is missing, or not above zero, in one of the runs.  A result that did not read as requested is
+    missing, unless those of all runs reached the same.  Raises Impossible if none is left.
     """
-    samples = [Samples.of(Side("", (run,)), Unit.RUN) for block in blocks for run in block]
+    runs = [run for block in blocks for run in block]
+    samples = _samples(runs)
     kinds = {key: kind for one in samples for key, kind in one.kinds.items()}
     wanted = _chosen(plan.metrics, kinds, samples)
-    columns, notes = {}, []
+    counted, remarks = leave_out_other_reads(runs)
+    kept = _samples(counted)
+    steps = dict.fromkeys(step for step, _ in wanted)
+    columns, notes = {}, [remarks[step] for step in steps if step in remarks]
     for key in wanted:
-        column = np.array([one.values(key)[0] for one in samples])
+        column = np.array([one.values(key)[0] for one in kept])
         if not np.isfinite(column).all():
             notes.append(f"{name_metric(key)} is not in every run, and is left out")
         elif not (column > 0).all():
@@ -193,11 +199,16 @@ def _values(
     if not columns:
         raise Impossible(
             "no metric can be judged: there is none that every run has, with a value above zero "
-            f"({'; '.join(notes) or 'no leading metric'})"
+            f"({'; '.join(notes) or 'no leading metric'})",
+            "--resume measures runs again that `replayer runs delete` removed" if remarks else "",
         )
     shape = (len(blocks), len(blocks[0]), len(columns))
     values = np.stack(list(columns.values()), axis=-1).reshape(shape)
     return {key: kinds[key] for key in columns}, values, notes
+
+
+def _samples(runs: Sequence[Run]) -> list[Samples]:
+    return [Samples.of(Side("", (run,)), Unit.RUN) for run in runs]
 
 
 def _chosen(

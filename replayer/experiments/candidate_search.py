@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replayer import shell, trusted_path
-from replayer.analysis.differences import boot_plan
+from replayer.analysis.differences import boot_plan, doubts
 from replayer.analysis.differences.samples import origin
 from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError, nearest
 from replayer.experiments import bisection, neighbours, variant
@@ -18,9 +18,9 @@ from replayer.experiments.bisection import Bisection
 from replayer.experiments.ends import EndsVerdict
 from replayer.experiments.variant import RunOptions, Variant, is_refused, measure_applied
 from replayer.factors import FactorPlace
-from replayer.model import Better
+from replayer.model import Better, Run, StepResult
 from replayer.results import measured_runs, store
-from replayer.results.measured_runs import MeasuredValue
+from replayer.results.measured_runs import MeasuredValue, name_value
 from replayer.units import show
 from replayer.watch import quiet_machine
 
@@ -138,6 +138,8 @@ class SearchState:
     unit: str = ""
     better: Better = Better.NEITHER
     values: list[tuple[int, float]] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    """The runs whose results count."""
     boots: set[str] = field(default_factory=set)
     busy: int = 0
     """The number of runs that other programs disturbed."""
@@ -146,6 +148,17 @@ class SearchState:
     made: int = 0
     reason: str = ""
     error: ReplayerError | Interrupted | None = None
+
+    def count(self, run: Run, candidate: int, value: MeasuredValue) -> None:
+        """Add a run of a candidate; raise ReplayerError if not all runs so far can be compared."""
+        if why := _find_unlike([*self.runs, run], value.name)[1]:
+            raise ReplayerError(
+                f"{value.name} cannot be compared between all runs: {why}",
+                "--resume continues without these",
+            )
+        self.add(candidate, value)
+        self.runs.append(run)
+        self.boots.add(str(run.host.get("boot.id")))
 
     def add(self, candidate: int, value: MeasuredValue) -> None:
         """Add a measurement of a candidate; raise ReplayerError if its value is not above 0."""
@@ -197,20 +210,28 @@ def begin(search: CandidateSearch) -> SearchState:
 
 
 def take_up(search: CandidateSearch, state: SearchState) -> None:
-    """Add the stored runs of the same search, from before an interruption, to its state."""
+    """Add the stored runs of the same search, from before an interruption, to its state.
+
+    Those that did not read as requested are left out, unless all reached the same.
+    """
     names = [candidate.name for candidate in search.candidates]
-    known: set[object] = set()
+    found: dict[object, tuple[Path, Run]] = {}
     for entry in store.runs(search.runs_folder):
         if not isinstance(entry, store.StoredRun) or entry.tags.get(TAG) != search.name:
             continue
         name = entry.tags.get(CANDIDATE, "")
         if entry.status == "done" and name in names and not is_refused(entry):
             run = store.load(entry.path, lambda _: False)
-            if origin(run) not in known:
-                known.add(origin(run))
-                state.add(names.index(name), _value(entry.path, state.metric))
-                state.boots.add(str(run.host.get("boot.id")))
-                state.busy += bool(neighbours.spoilt(run))
+            found.setdefault(origin(run), (entry.path, run))
+    values, metric = {}, state.metric
+    for path, _ in found.values():
+        values[path] = _value(path, metric)
+        metric = values[path].name
+    unlike, _ = _find_unlike([run for _, run in found.values()], metric)
+    for path, run in found.values():
+        if run.id not in unlike:
+            state.count(run, names.index(run.tags[CANDIDATE]), values[path])
+            state.busy += bool(neighbours.spoilt(run))
 
 
 def due(state: SearchState) -> int | None:
@@ -268,8 +289,7 @@ def measure_one(
     took = time.monotonic() - begun
     state.took, state.made = state.took + took, state.made + 1
     value = _value(search.runs_folder / f"{run.id}.json", state.metric)
-    state.add(number, value)
-    state.boots.add(str(run.host.get("boot.id")))
+    state.count(run, number, value)
     why = neighbours.spoilt(run)
     state.busy += bool(why)
     next_to = " (next to other programs)" if why else ""
@@ -277,6 +297,25 @@ def measure_one(
     return f"run {len(state.values)}, {candidate.name}: {figure}, {took:.0f} s{next_to}; " + (
         _standing(search, state)
     )
+
+
+def _find_unlike(runs: Sequence[Run], metric: str) -> tuple[set[str], str]:
+    """Return the ids of runs in which a metric does not count, and why; "" if there are none.
+
+    It does not count where its step did not read as requested, unless all runs reached the same.
+    """
+    measured = [
+        run.model_copy(update={"steps": tuple(s for s in run.steps if _has(s, metric))})
+        for run in runs
+    ]
+    counted, remarks = doubts.leave_out_other_reads(measured)
+    pairs = zip(measured, counted, strict=True)
+    unlike = {run.id for run, kept in pairs if len(kept.steps) < len(run.steps)}
+    return unlike, next(iter(remarks.values())) if unlike else ""
+
+
+def _has(step: StepResult, metric: str) -> bool:
+    return any(name_value(step.name, one.metric) == metric for one in step.measurements)
 
 
 def _standing(search: CandidateSearch, state: SearchState) -> str:

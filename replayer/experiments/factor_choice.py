@@ -20,6 +20,7 @@ from replayer.experiments.variant import parse_variant
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from replayer.analysis.differences.doubts import CountedResults
     from replayer.analysis.differences.environment import Difference
     from replayer.analysis.differences.samples import Side
     from replayer.factors import FactorPlace
@@ -109,15 +110,19 @@ def find_factors(base: Side, other: Side, place: FactorPlace) -> ChosenFactors:
     return ChosenFactors(tuple(chosen), tuple(refused))
 
 
-def gaps_of(base: Side, other: Side) -> dict[str, SidesGap]:
+def gaps_of(counted: CountedResults) -> dict[str, SidesGap]:
     """Return metric -> the difference of two sides (groups of runs), as a difference of logarithms.
 
-    An experiment then finds how much of it the factors explain.
+    An experiment then finds how much of it the factors explain.  Metrics of steps that a comparison
+    of the sides does not judge are left out.
     """
+    base, other = counted.base, counted.other
     unit = unit_of(base.runs, other.runs)
     below, above = Samples.of(base, unit), Samples.of(other, unit)
     gaps = {}
     for key in below.kinds.keys() & above.kinds.keys():
+        if key[0] in counted.unjudged:
+            continue
         values = [side.values(key) for side in (below, above)]
         values = [one[np.isfinite(one)] for one in values]
         if any(not one.size for one in values):

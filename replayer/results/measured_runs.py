@@ -189,9 +189,13 @@ def _first_leading(metrics: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str
 
 
 def _value(step: str, metric: Mapping[str, Any], value: float) -> MeasuredValue:
-    name = str(metric["metric"])
-    full = name if step == name.partition(".")[0] else f"{step}.{name}"
+    full = name_value(step, str(metric["metric"]))
     return MeasuredValue(full, value, str(metric["unit"]), Better(metric["better"]))
+
+
+def name_value(step: str, metric: str) -> str:
+    """Return a metric's name as a MeasuredValue has it: with its step, unless that is its kind."""
+    return metric if step == metric.partition(".")[0] else f"{step}.{metric}"
 
 
 def _medians(path: Path, chosen: _Chosen) -> Iterator[MeasuredValue]:

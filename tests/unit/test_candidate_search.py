@@ -22,10 +22,12 @@ from replayer.experiments.candidate_search import (
 from replayer.experiments.search_answer import SearchAnswer
 from replayer.experiments.variant import RunOptions, Variant
 from replayer.factors import FactorPlace
-from replayer.model import Better, Run
+from replayer.model import Better, Run, Temperature
 from replayer.report.documents import search as report
 from replayer.results import store
 from replayer.results.measured_runs import MeasuredValue
+from tests.fixture_types import RunOf
+from tests.made import altered, reached
 from tests.waiting import wait_until
 
 
@@ -227,3 +229,39 @@ def test_the_change_and_the_noise_are_those_of_the_values(tmp_path: Path) -> Non
     assert answer.change == pytest.approx(-0.5, abs=0.003)
     assert answer.noise is not None
     assert 0.002 < answer.noise < 0.005
+
+
+def test_runs_that_did_not_read_alike_end_a_search_and_a_resume_leaves_them_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run_of: RunOf
+) -> None:
+    """As in a comparison: a cold read that was hot is no candidate that is faster."""
+    candidates = tuple(SearchCandidate(name, Variant(name)) for name in ("a", "b"))
+    search = CandidateSearch("s", "smoke", candidates, FactorPlace(), RunOptions(tmp_path))
+
+    def measure(_workload: str, variant: Variant, options: RunOptions, _place: object) -> Run:
+        fast = variant.label == "b"
+        run = altered(run_of([4000.0 if fast else 1000.0]), tags=dict(options.tags))
+        run = reached(Temperature.HOT if fast else Temperature.COLD)(run)
+        store.save(tmp_path / f"{run.id}.json", run)
+        return run
+
+    monkeypatch.setattr(candidate_search, "measure_applied", measure)
+    state = candidate_search.begin(search)
+    candidate_search.perform(search, state, lambda _: None)
+    again = candidate_search.begin(search)
+    candidate_search.take_up(search, again)
+
+    assert "asked cold, got hot, in 1 of 2 runs, which do not count" in state.reason
+    assert [state.values, again.values] == [[(0, 1000.0)]] * 2
+
+
+def test_runs_that_all_read_alike_are_searched(tmp_path: Path, run_of: RunOf) -> None:
+    """Where the cache cannot be emptied, each run is as warm as the others."""
+    candidates = tuple(SearchCandidate(name, Variant(name)) for name in ("a", "b"))
+    search = CandidateSearch("s", "smoke", candidates, FactorPlace(), RunOptions(tmp_path))
+    state = candidate_search.begin(search)
+    for number in (0, 1):
+        run = reached(Temperature.LUKEWARM)(run_of([1000.0]))
+        state.count(run, number, MeasuredValue("sessions.riops", 1e3, "1/s", Better.MORE))
+
+    assert len(state.values) == 2

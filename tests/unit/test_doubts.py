@@ -10,29 +10,17 @@ from replayer.analysis.differences.doubts import count_results
 from replayer.analysis.differences.finding import refuse_unjudged
 from replayer.analysis.differences.samples import Side
 from replayer.errors import Impossible
-from replayer.model import Advice, Cold, Foreign, ReadOrigin, Run, Status, StepResult, Temperature
+from replayer.model import Advice, Foreign, ReadOrigin, Run, Status, StepResult, Temperature
 from tests.fixture_types import RunOf
-from tests.made import altered, ledger, screen_of
+from tests.made import altered, ledger, reached, screen_of, with_step
 
 _VALUES = {"A": 1000.0, "B": 4000.0}
 Change = Callable[[Run], Run]
 
 
-def reached(got: Temperature) -> Change:
-    """Return a function that makes the step of a run one that was asked to be cold."""
-    return lambda run: with_step(
-        run, cold=Cold(asked=Temperature.COLD, got=got, method="", proof="")
-    )
-
-
 def busy(share: float) -> Change:
     """Return a function that makes other programs use a share of the processors in a run."""
     return lambda run: with_step(run, foreign=Foreign(cpu_share=share, programs=("stress",)))
-
-
-def with_step(run: Run, **changes: object) -> Run:
-    """Return a run whose steps have other values."""
-    return altered(run, steps=tuple(altered(step, **changes) for step in run.steps))
 
 
 @pytest.fixture

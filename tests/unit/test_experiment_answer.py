@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from replayer.analysis.differences.doubts import count_results
 from replayer.analysis.differences.samples import Side
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.experiments.answer import SHOWN, ExperimentAnswer, analyse, check_metrics
@@ -15,12 +16,12 @@ from replayer.experiments.experiment import ExperimentPlan, TwoLevels
 from replayer.experiments.factor_choice import find_factors, gaps_of, parse_factors
 from replayer.experiments.reached_settings import check_kept, shared_settings
 from replayer.factors import FactorPlace
-from replayer.model import EngineFacts, Run
+from replayer.model import EngineFacts, Run, Temperature
 from replayer.report.documents.experiment import document
 from replayer.report.terminal import console
 from replayer.report.writers import csv_writer, page_writer, terminal_writer
 from tests.fixture_types import RunOf
-from tests.made import drawn_in
+from tests.made import drawn_in, reached
 
 PLACE = FactorPlace()
 
@@ -100,7 +101,7 @@ def test_what_factors_leave_of_a_difference_is_said(run_of: RunOf) -> None:
     """18 % less, of which a factor does 17 %: the rest is not explained, with its interval."""
     base = Side("stock", tuple(run_of([1000.0 + step], label="stock") for step in (-4, 0, 4, 2)))
     other = Side("uek", tuple(run_of([820.0 + step], label="uek") for step in (-4, 0, 4, 2)))
-    plan = plan_of("a", "b", sides=("stock", "uek"), gaps=gaps_of(base, other))
+    plan = plan_of("a", "b", sides=("stock", "uek"), gaps=gaps_of(count_results(base, other)))
     answer = answer_of(run_of, plan, a=-0.17)
     rest = answer.explained[0].left
 
@@ -124,7 +125,7 @@ def test_a_factor_that_does_the_opposite_of_a_difference_is_no_part_of_it(
     values = (-4, 0, 4, 2)
     base = Side("stock", tuple(run_of([1000.0 + step], label="stock") for step in values))
     other = Side("uek", tuple(run_of([1000.0 * change - step], label="uek") for step in values))
-    plan = plan_of("a", "b", sides=("stock", "uek"), gaps=gaps_of(base, other))
+    plan = plan_of("a", "b", sides=("stock", "uek"), gaps=gaps_of(count_results(base, other)))
     sentence = document(answer_of(run_of, plan, a=-0.17)).headline.text
 
     assert words in sentence
@@ -242,3 +243,29 @@ def test_runs_without_a_metric_in_common_are_refused_as_that(run_of: RunOf) -> N
         check_metrics(plan_of("a"), runs)
     with pytest.raises(Impossible, match=r"sessions\.riops is not above zero in every run"):
         check_metrics(plan_of("a"), [run_of([1.0]), run_of([0.0])])
+
+
+def test_results_that_were_not_as_asked_are_no_effect(run_of: RunOf) -> None:
+    """Of a cold step, the runs of one level were hot: a comparison does not judge that, either."""
+    plan = plan_of("a")
+    levels = {Temperature.COLD: 1000.0, Temperature.HOT: 4000.0}
+    blocks = [[reached(got)(run_of([one])) for got, one in levels.items()] for _ in range(6)]
+    words = r"sessions: asked cold, got hot, in 6 of 12 runs, which do not count; sessions\.riops"
+
+    with pytest.raises(Impossible, match=f"{words} is not in every run, and is left out"):
+        analyse(plan, plan.design(), blocks)
+    cold, hot = zip(*blocks, strict=True)
+    both = count_results(Side("stock", cold), Side("uek", hot))
+    assert gaps_of(both) == {}
+    assert "sessions: asked cold, got hot, in 6 of 6 runs of uek" in both.remarks
+
+
+def test_results_that_were_all_alike_are_judged_with_a_remark(run_of: RunOf) -> None:
+    """Where nothing can be made cold, all are as warm."""
+    plan = plan_of("a")
+    lukewarm = reached(Temperature.LUKEWARM)
+    blocks = [[lukewarm(run_of([1000.0 + n])), lukewarm(run_of([1100.0 + n]))] for n in range(6)]
+    answer = analyse(plan, plan.design(), blocks)
+
+    assert answer.effects[0].verdict == SHOWN
+    assert answer.notes == ("sessions: asked cold, got lukewarm, in 12 of 12 runs",)

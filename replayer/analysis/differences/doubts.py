@@ -82,6 +82,25 @@ def count_results(base: Side, other: Side, by: str = "") -> CountedResults:
     return CountedResults(base, other, found.unjudged, (*remarks, *warned))
 
 
+def leave_out_other_reads(runs: Sequence[Run]) -> tuple[list[Run], dict[str, str]]:
+    """Return the runs without results that did not read as requested, and step -> a sentence.
+
+    As in a comparison, such results count if all results of the step reached the same.
+    """
+    side, remarks, left_out = Side("", tuple(runs)), dict[str, str](), set[int]()
+    for name, results in _by_step(side).items():
+        own = {id(step): why for _, step in results if (why := as_asked.other_than_asked(step))}
+        if not own:
+            continue
+        many = f"{next(iter(own.values()))}, in {_share(results, own)}"
+        if _are_alike(results):
+            remarks[name] = f"{name}: {many}"
+            continue
+        remarks[name] = f"{name}: {many}, which do not count"
+        left_out.update(own)
+    return list(_without(side, left_out).runs), remarks
+
+
 def _find_missing(sides: Sequence[Side], found: _Found) -> None:
     """Add to `found` the steps that have no result in runs of a side, and why.
 
@@ -152,7 +171,7 @@ def _examine(name: str, doubt: str, sides: list[tuple[str, _Results]], found: _F
     if not any(reasons):
         return
     if doubt == _NOT_AS_ASKED:
-        if len({_state(step) for _, results in sides for _, step in results}) == 1:
+        if _are_alike([one for _, results in sides for one in results]):
             why = next(iter(reasons[0].values()))
             found.remarks.append(f"{name}: {why}, in all runs of both sides")
             return
@@ -199,6 +218,11 @@ def _state(step: StepResult) -> tuple[object, ...]:
         *((cold.asked, cold.got) if cold else ()),
         *((ledger.asked, ledger.verdict) if ledger else ()),
     )
+
+
+def _are_alike(results: _Results) -> bool:
+    """Return whether the same was asked of all results, and all of them reached the same."""
+    return len({_state(step) for _, step in results}) == 1
 
 
 def _is_even(base: Sequence[float], other: Sequence[float]) -> bool:
