@@ -132,6 +132,19 @@ def test_a_factor_that_does_the_opposite_of_a_difference_is_no_part_of_it(
     assert "a low -> high does the opposite, -17." in sentence
 
 
+def test_one_run_of_each_side_shows_no_difference_to_explain(run_of: RunOf) -> None:
+    """Without an interval, nothing is called slower, and nothing is left to be explained."""
+    base, other = Side("stock", (run_of([1000.0]),)), Side("uek", (run_of([950.0]),))
+    plan = plan_of("a", sides=("stock", "uek"), gaps=gaps_of(count_results(base, other)))
+    sentence = document(answer_of(run_of, plan, a=-0.17)).headline.text
+
+    assert sentence.startswith(
+        "uek was not shown to differ from stock in sessions.riops: -5.0 % from one run or boot of "
+        "a side, which shows nothing. sessions.riops: a low -> high does -17 % ("
+    )
+    assert "not explained" not in sentence
+
+
 def test_a_setting_that_a_step_sets_itself_is_no_factor_that_does_nothing(run_of: RunOf) -> None:
     """Both levels ran with one value: the answer has a sentence on it, next to `nothing`."""
     variants = [("--pg-set", f"work_mem={one}") for one in ("4MB", "8MB")]

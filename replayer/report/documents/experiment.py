@@ -87,7 +87,7 @@ def _sentences(answer: ExperimentAnswer) -> Iterator[str]:
 
 def _answer(answer: ExperimentAnswer, metric: str) -> str:
     gap = next((one for one in answer.explained if one.metric == metric), None)
-    if gap is not None:
+    if gap is not None and gap.gap.low is not None:
         return _explanation(answer, gap)
     mains = _mains(answer, metric)
     shown = [
@@ -99,7 +99,9 @@ def _answer(answer: ExperimentAnswer, metric: str) -> str:
     rest = _rest(answer, mains)
     words = "; ".join([*shown, *_interactions(answer, metric), *rest])
     none = "" if shown else "no factor was shown to do anything: "
-    return f"{metric}: {none}{words}"
+    # A difference of single runs is none to explain.
+    apart = "" if gap is None else f"{_apart(answer, gap, turned=False)}. "
+    return f"{apart}{metric}: {none}{words}"
 
 
 def _mains(answer: ExperimentAnswer, metric: str) -> list[Effect]:
@@ -154,15 +156,16 @@ def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
 def _is_apart(gap: Share) -> bool:
     """Return whether the interval of `gap`, the relative difference of two sides, excludes 0.
 
-    Returns True also if there is no interval, as for single runs.
+    Returns False if there is no interval, as for single runs.
     """
-    return gap.low is None or gap.high is None or not gap.low <= 0 <= gap.high
+    return gap.low is not None and gap.high is not None and not gap.low <= 0 <= gap.high
 
 
 def _apart(answer: ExperimentAnswer, gap: Explained, *, turned: bool) -> str:
     base, other = answer.plan.sides
     if not _is_apart(gap.gap):
-        apart = f"{_size(gap.gap)} {_interval(gap.gap)}"
+        doubt = _interval(gap.gap) or "from one run or boot of a side, which shows nothing"
+        apart = f"{_size(gap.gap)} {doubt}"
         return f"{other} was not shown to differ from {base} in {gap.metric}: {apart}"
     kind = answer.of_metric(gap.metric)[0]
     bounds = ", ".join(filter(None, (_bounds(gap.gap, turned=turned), gap.metric)))
