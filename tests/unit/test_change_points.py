@@ -214,6 +214,18 @@ def test_the_interval_of_a_change_counts_boots_where_boots_differ() -> None:
     assert held >= 54
 
 
+@pytest.mark.parametrize("better", [Better.MORE, Better.LESS])
+def test_a_change_is_worse_in_the_direction_of_its_share(better: Better) -> None:
+    """Of skewed values the medians rise from 100 to 101, though most pairs of runs fall."""
+    values = np.array([100.0, 200.0] * 5 + [100.0] + [101.0, 90.0] * 5 + [101.0])
+    one = metric(values, [""] * 22).model_copy(update={"better": better})
+    change = metric_history._change(one, (0, 11, 22), range(22), lambda _: None, "")
+
+    assert change.share is not None
+    assert change.share < 0
+    assert change.worse is (better is Better.MORE)
+
+
 @pytest.mark.parametrize(("boots", "doubtful"), [((1, 5), True), ((5, 2), True), ((3, 3), False)])
 def test_a_change_of_few_boots_on_a_side_is_a_doubt(
     boots: tuple[int, int], *, doubtful: bool

@@ -339,17 +339,20 @@ def _change(
         begin, end = max(begin, boot[0]), min(end, boot[1])
     sides = [_units(one, starts, begin, at)[-_COMPARED:], _units(one, starts, at, end)[:_COMPARED]]
     ratio = resembling_ratio(*sides)
-    rises = statistics.median(sides[1]) > statistics.median(sides[0])
+    # Of skewed values, the medians may differ in the other direction than most pairs.
+    move = ratio.value - 1 if ratio else statistics.median(sides[1]) - statistics.median(sides[0])
     return HistoryChange(
         at=at,
         run=after[0].run,
         when=after[0].when,
         before=_level(before),
         after=_level(after),
-        share=None if ratio is None else ratio.value - 1,
+        share=None if ratio is None else move,
         low=None if ratio is None or ratio.low is None else ratio.low - 1,
         high=None if ratio is None or ratio.high is None else ratio.high - 1,
-        worse=None if one.better is Better.NEITHER else rises is (one.better is Better.LESS),
+        worse=None
+        if one.better is Better.NEITHER
+        else (move if one.better is Better.LESS else -move) > 0,
         facts=_changed(
             [load(point.run) for point in before[-_BESIDE:]],
             [load(point.run) for point in after[:_BESIDE]],
