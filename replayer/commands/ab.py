@@ -194,12 +194,16 @@ def run(args: argparse.Namespace) -> int:
     if not trial.between_boots:
         variant.check_levels(trial.variants, trial.place)
     results = trial.options.results
-    with work_lock.held(results, f".ab-{trial.name}", f"this trial in {results}/"):
+    back = "" if trial.between_boots else args.switch_back or trial.variants[0].switch
+    with (
+        work_lock.held(results, f".ab-{trial.name}", f"this trial in {results}/"),
+        switch_back.switched_back(back, say),
+    ):
         state = _boot_once(args, trial) if trial.between_boots else _measure(args, trial, expected)
-    _tell(args, trial, state)
-    if state.error is not None:
-        raise state.error
-    _fail_if_worse(trial, state.comparison, args.fail_if_worse)
+        _tell(args, trial, state)
+        if state.error is not None:
+            raise state.error
+        _fail_if_worse(trial, state.comparison, args.fail_if_worse)
     return 0
 
 
@@ -212,8 +216,7 @@ def _measure(args: argparse.Namespace, trial: Trial, expected: Sequence[Expectat
     if args.resume:
         say(f"{state.count()} runs of this trial were found in {trial.options.results}/")
     _foretell(trial, expected, say)
-    with switch_back.switched_back(args.switch_back or trial.variants[0].switch):
-        return ab_trial.perform(trial, state, say)
+    return ab_trial.perform(trial, state, say)
 
 
 def name_next_boot(args: argparse.Namespace) -> str:

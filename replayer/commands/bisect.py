@@ -128,9 +128,12 @@ def run(args: argparse.Namespace) -> int:
         return 0
     give_back(say)
     results = search.options.results
-    with work_lock.held(results, f".bisect-{search.name}", f"this search in {results}/"):
+    with (
+        work_lock.held(results, f".bisect-{search.name}", f"this search in {results}/"),
+        switch_back.switched_back(args.switch_back or search.candidates[0].variant.switch, say),
+    ):
         _measure(args, search, state)
-    return _conclude(args, search, state)
+        return _conclude(args, search, state)
 
 
 def _measure(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> None:
@@ -141,8 +144,7 @@ def _measure(args: argparse.Namespace, search: CandidateSearch, state: SearchSta
     if args.kernels:
         _one_boot(search, state, _job(args, search))
         return
-    with switch_back.switched_back(args.switch_back or search.candidates[0].variant.switch):
-        candidate_search.perform(search, state, say)
+    candidate_search.perform(search, state, say)
 
 
 def _conclude(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> int:

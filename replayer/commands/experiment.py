@@ -217,11 +217,10 @@ def _work(args: argparse.Namespace, work: ExperimentWork, where: Path) -> int:
     for words in (*plan.notes, *(f"not switched here: {one}" for one in plan.not_switched)):
         note(words)
     say(_beginning(work, where))
-    with switch_back.switched_back(plan.back()):
+    with switch_back.switched_back(plan.back(), say):
         if work.boots is not None:
             return _one_boot(args, work, work.boots)
-        blocks = _perform(args, work)
-    return _tell(args, work, blocks)
+        return _tell(args, work, _perform(args, work))
 
 
 def name_next_boot(args: argparse.Namespace) -> str:

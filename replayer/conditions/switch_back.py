@@ -24,7 +24,7 @@ from replayer import journal, shell, signals, trusted_path
 from replayer.errors import Impossible, ReplayerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from replayer.journal import Note
 
@@ -39,14 +39,20 @@ _PLAIN = re.compile(r"[\w@%+=:,./ -]*")
 """A word, or words with spaces between, without a sign that a shell or an interpreter treats."""
 
 
+_newest: list[str] = []
+"""The newest command of --switch that was run; [] before the first one."""
+
+
 @contextlib.contextmanager
-def switched_back(command: str) -> Iterator[None]:
+def switched_back(command: str, say: Callable[[str], None]) -> Iterator[None]:
     """Run `command` after the `with` block, however the block ends; do nothing for "".
 
     Raises Impossible before the block if the command's program does not exist.  Raises
     ReplayerError after the block if the command fails: then its note stays, and the next run of
-    replayer tries it again.
+    replayer tries it again.  If the block itself raised an error, that one is raised, and `say`
+    gets the sentence on the command.  So the block should also print the answer.
     """
+    _newest.clear()
     if not command:
         yield
         return
@@ -56,9 +62,32 @@ def switched_back(command: str) -> Iterator[None]:
         note = journal.take(_KIND, command=shlex.join(words), folder=str(Path.cwd()))
     try:
         yield
-    finally:
+    except BaseException:
+        try:
+            _run_at_end(note)
+        except ReplayerError as error:
+            say(str(error))
+        raise
+    _run_at_end(note)
+
+
+def _run_at_end(note: Note) -> None:
+    """Run the command of a note; raise ReplayerError that the machine is still switched."""
+    try:
         with signals.shield():
             _run(note)
+    except ReplayerError as error:
+        level = f", and is as {_newest[0]!r} left it" if _newest else ""
+        raise ReplayerError(
+            f"the machine was not switched back{level}: {error}",
+            "the next run of replayer, or `replayer clean`, tries it again",
+        ) from error
+
+
+def switch(command: str) -> None:
+    """Run a command of --switch; raise ReplayerError as `run_command` does."""
+    _newest[:] = [command]
+    run_command(command)
 
 
 def recover(note: Note) -> str:

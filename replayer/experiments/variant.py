@@ -179,7 +179,7 @@ def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
             factors.load(name).set_level(place, level)
             kept.append(factors.load(name).current(place))
         if variant.switch:
-            switch_back.run_command(variant.switch)
+            switch_back.switch(variant.switch)
         _read_back(machine, kept, place)
         yield
     finally:

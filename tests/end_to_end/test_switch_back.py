@@ -6,13 +6,21 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from replayer import journal
+from replayer import journal, registry
 from replayer.conditions import switch_back
 from replayer.errors import Impossible, ReplayerError
+from replayer.experiments import ab_trial, candidate_search, experiment
+from replayer.experiments.variant import RunOptions, Variant
 from replayer.machine import processes
+from replayer.model import Run
+from replayer.results import store
+from replayer.run.plan import run_words
+from tests.fixture_types import RunOf
+from tests.made import altered
 from tests.waiting import wait_until
 
 FOREIGN = 65534
@@ -143,10 +151,69 @@ def test_a_command_that_cannot_be_run_is_refused_before_the_first_run(
     own_home: Path, command: str
 ) -> None:
     """It has no word, an open quote, or no program; no note is left of it."""
-    with pytest.raises(Impossible), switch_back.switched_back(command):
+    with pytest.raises(Impossible), switch_back.switched_back(command, print):
         raise AssertionError
 
     assert not list(journal.notes())
+
+
+def test_an_error_is_not_hidden_by_the_command_that_switches_back(own_home: Path) -> None:
+    """The earlier error is raised, the other one is printed, and the next command tries again."""
+    printed: list[str] = []
+
+    def measure() -> None:
+        with switch_back.switched_back("false", printed.append):
+            switch_back.switch("true two")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        measure()
+    (sentence,) = printed
+    assert "was not switched back, and is as 'true two' left it: " in sentence
+    assert "`replayer clean`, tries it again" in sentence
+    (note,) = journal.notes()
+    note.drop()
+
+
+LEVELS = ("--switch", "true {}", "--switch-back", "false")
+
+
+@pytest.mark.parametrize(
+    ("words", "module", "answer"),
+    [
+        (("ab", "--a", "one", "--b", "two", "--runs", "3"), ab_trial, "no difference between"),
+        (("bisect", "--over", "one,two"), candidate_search, "two is the first that is worse"),
+        (("experiment", "--factors", "switch=one:two", "--yes"), experiment, "does -50"),
+    ],
+)
+def test_the_answer_is_printed_before_the_command_that_switches_back_fails(
+    own_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    run_of: RunOf,
+    *,
+    words: tuple[str, ...],
+    module: ModuleType,
+    answer: str,
+) -> None:
+    """Only then an error names the level of the machine."""
+
+    def measure(_workload: str, variant: Variant, options: RunOptions, _place: object) -> Run:
+        switch_back.switch(variant.switch)
+        run = run_of([500.0 if "two" in variant.switch else 1000.0], label=variant.label)
+        run = altered(run, tags=dict(options.tags))
+        store.save(options.results / f"{run.id}.json", run)
+        return run
+
+    monkeypatch.setattr(module, "measure_applied", measure)
+    command, *others = words
+    more = (*others, *LEVELS, "--results", str(tmp_path / "results"))
+    with pytest.raises(ReplayerError, match=r"not switched back, and is as 'true (one|two)' left"):
+        registry.plugin("commands", command).run(run_words.parse(("cpu", *more), command))
+    (note,) = journal.notes()
+    note.drop()
+    assert answer in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_command_that_switches_ends_with_a_replayer_that_is_killed(tmp_path: Path) -> None:
