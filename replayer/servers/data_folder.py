@@ -26,6 +26,7 @@ from replayer.units import show_size
 
 _MARKER = "replayer.json"
 _HOME = "replayer's own folder"
+_ANOTHER = "give another --data-dir"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,11 @@ class DataFolder:
             )
 
     def check(self, user: User | None) -> None:
-        """Raise Impossible if the folder cannot be made, or the server's user cannot enter it."""
+        """Raise Impossible if the folder cannot be made or used, by this user or the server's.
+
+        `user` is the server's user; None if that is this user.  Nothing is made, also not to try
+        it.
+        """
         if any(c in '"$`\\' or not c.isprintable() for c in str(self.path)):
             raise Impossible(
                 f"data folder {str(self.path)!r} has a quote, $, ` or \\ in its name, or a "
@@ -205,28 +210,35 @@ class DataFolder:
         closed = blocked(there, user)
         if closed is None:
             self._refuse_shared()
+            if reason := trusted_path.refusal(there):
+                raise Impossible(f"data folder {self.path} cannot be written: {reason}", _ANOTHER)
             return
         if not os.path.lexists(closed):
             raise Impossible(f"data folder {self.path} cannot be made: {closed} is not there")
         if not closed.is_dir():
             raise Impossible(f"data folder {self.path} cannot be used: {closed} is not a folder")
+        outside = "give a --data-dir outside of it"
         raise Impossible(
             f"the server runs as {user.name if user else 'you'}, who cannot enter {closed} on the "
             f"way to {self.path}",
-            f"give a --data-dir outside of it, or run `chmod o+x {closed}`",
+            f"{outside}, or run `chmod o+x {closed}`" if user else outside,
         )
 
     def _refuse_shared(self) -> None:
         """Raise Impossible if other users could put a link where replayer will write."""
+        there = os.path.lexists(self.path)
         try:
-            if os.path.lexists(self.path):
+            if there:
                 self._own().close()
             else:
                 trusted_path.steady(self.path.parent, "data folder").close()
         except NotADirectoryError as error:
             raise Impossible(f"data folder {self.path} is not a folder") from error
         except OSError as error:
-            raise Impossible(f"data folder {self.path} cannot be read: {error.strerror}") from error
+            cannot = "read" if there else f"made: {self.path.parent} cannot be opened"
+            raise Impossible(
+                f"data folder {self.path} cannot be {cannot}: {error.strerror}", _ANOTHER
+            ) from error
 
     def free_bytes(self) -> int:
         """Return the bytes free on the folder's disk for ordinary users."""

@@ -372,6 +372,29 @@ def test_a_dry_run_refuses_the_folders_that_the_run_would(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("mode", "sentence"),
+    [
+        (0o000, "you, who cannot enter {0} on the way to {0}/x: give a --data-dir outside of it"),
+        (0o111, "data folder {0}/x cannot be made: {0} cannot be opened: {1}: {2} --data-dir"),
+    ],
+    ids=["not entered", "not opened"],
+)
+def test_a_closed_folder_above_the_data_is_named_with_what_its_user_can_do(
+    replayer: Replayer, tmp_path: Path, mode: int, sentence: str
+) -> None:
+    """A folder of another user is not opened by `chmod`, and one that is missing is not read."""
+    folder, command = closed_folder(tmp_path)
+    os.chown(folder, os.geteuid(), os.getegid())
+    folder.chmod(mode)
+    words = ("run", "smoke", "--dry-run", "--data-dir", folder / "x")
+    done = replayer.process(*words, status=2, command=command)
+    folder.chmod(0o700)
+
+    assert sentence.format(folder, "Permission denied", "give another") in done.err
+    assert "chmod" not in done.err
+
+
 def test_a_dry_run_of_several_engines_needs_no_folder_yet(
     replayer: Replayer, tmp_path: Path
 ) -> None:

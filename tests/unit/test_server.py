@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from sqlalchemy import make_url
 
-from replayer import journal
+from replayer import journal, trusted_path
 from replayer.engines import engine
 from replayer.engines.connection import Database, Row
 from replayer.errors import Impossible, NotFound, ReplayerError
@@ -230,6 +230,17 @@ def test_a_folder_whose_parent_is_missing_is_refused(tmp_path: Path) -> None:
     """The first folder that is missing is named."""
     with pytest.raises(Impossible, match=f"{tmp_path}/no is not there"):
         DataFolder(tmp_path / "no" / "such").check(None)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run, its dry run and `check` all refuse it, before anything is made."""
+    monkeypatch.setattr(trusted_path, "refusal", lambda _: "Read-only file system")
+
+    sentence = "x cannot be written: Read-only file system: give another --data-dir$"
+    with pytest.raises(Impossible, match=sentence):
+        DataFolder(tmp_path / "x").check(None)
 
 
 def test_a_file_is_no_data_folder(tmp_path: Path) -> None:
