@@ -17,7 +17,6 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from replayer import trusted_path
 from replayer.cli import run_options
 from replayer.errors import Impossible
 from replayer.followers.followed_run import followed
@@ -31,7 +30,7 @@ from replayer.report.writers import terminal_writer
 from replayer.results import editing, store, tags
 from replayer.run.plan import resume
 from replayer.run.plan import workload as workload_file
-from replayer.run.plan.forecast import check_folders, forecast
+from replayer.run.plan.forecast import check_folders, check_results, forecast
 from replayer.run.plan.request import build_request
 from replayer.run.plan.workload import turns
 from replayer.run.remote.placement import Placement
@@ -347,7 +346,7 @@ def _run_one(args: argparse.Namespace, *, last: bool = True) -> Path | None:
     notes = tuple(args.note)
     order = replace(order, notes=notes, tags=tags.given(args.tag), resumed=stored)
     if args.dry_run:
-        _check_results(where)
+        check_results(where)
         if wanted == Placement():
             check_folders(replace(order, data_dir=getattr(args, "first_made", order.data_dir)))
         _forecast(order, as_json=args.json, where=where)
@@ -400,16 +399,6 @@ def _resumed(args: argparse.Namespace, wanted: Placement, where: Path) -> tuple[
     if next(resume.missing(stored, turns(resume.workload_of(stored))), None) is None:
         raise Impossible(f"{stored.id} is whole: none of its steps is missing")
     return path, stored
-
-
-def _check_results(where: Path) -> None:
-    """Raise Impossible if no result can be stored in a folder; the folder is not made."""
-    there = where if os.path.lexists(where) else where.parent
-    if reason := trusted_path.refusal(there):
-        raise Impossible(
-            f"the result cannot be stored in {where}: {reason}; "
-            f"give a folder that you may write with --results"
-        )
 
 
 def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> None:

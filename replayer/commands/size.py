@@ -41,6 +41,7 @@ from replayer.report.terminal import console
 from replayer.report.writers import terminal_writer
 from replayer.results import profile, store
 from replayer.run.plan import workload as workload_file
+from replayer.run.plan.forecast import check_folders, check_results
 from replayer.run.plan.request import build_request
 from replayer.run.result_writer import ResultWriter
 from replayer.run.time_promise import TimePromise
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from replayer.model import Run
+    from replayer.model import Run, Workload
     from replayer.report.document import Document, Section
     from replayer.report.terminal.run_output import RunOutput
     from replayer.results.profile import ResourceProfile
@@ -266,14 +267,7 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
     record = _record(args, file, known, wanted, planned, machine)
     if chosen is not None:
         record = _with_prediction(record, chosen, known)
-    order = build_request(
-        planned.workload,
-        named,
-        label=args.label,
-        bindir=args.bindir,
-        data_dir=args.data_dir,
-        sizing=record.model_dump(mode="json"),
-    )
+    order = _request(args, planned.workload, named, record.model_dump(mode="json"))
     why = refutations(record)
     stages = [{"words": stage.words, "seconds": stage.seconds} for stage in planned.stages]
     facts = {
@@ -285,6 +279,18 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
     words = list(sizing.beginning(record, planned, why))
     order = replace(order, promise=TimePromise(planned.seconds))
     return _Planned(_as_far_as_needed(order, record, why), words, facts)
+
+
+def _request(
+    args: argparse.Namespace, workload: Workload, named: str, sizing: dict[str, Any]
+) -> RunRequest:
+    """Return the request for the run of a sizing; raise Impossible if a folder cannot be used."""
+    options = {name: getattr(args, name) for name in ("label", "bindir", "data_dir")}
+    order = build_request(workload, named, **options, sizing=sizing)
+    check_folders(order)
+    if args.dry_run:
+        check_results(store.folder(args.results))
+    return order
 
 
 def _profile(args: argparse.Namespace, file: str) -> ResourceProfile:
@@ -388,14 +394,8 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
     )
     wanted, workload = capture_sizing.planned(file, asked)
     wanted = wanted.model_copy(update={"by": _user()})
-    order = build_request(
-        workload,
-        args.engine or wanted.source.partition(" ")[0],
-        label=args.label,
-        bindir=args.bindir,
-        data_dir=args.data_dir,
-        sizing=wanted.model_dump(mode="json"),
-    )
+    named = args.engine or wanted.source.partition(" ")[0]
+    order = _request(args, workload, named, wanted.model_dump(mode="json"))
     search = SpeedSearch(wanted, TimePromise(estimate(wanted)), args.wait)
     order = replace(order, promise=search.promise, following=search.following)
     words = list(speed_report.beginning(wanted))

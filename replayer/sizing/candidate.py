@@ -5,7 +5,7 @@ from pathlib import Path
 
 from replayer.engines import engine, environment
 from replayer.load.cpu_burn import CPU_METRIC, MEMORY_METRIC
-from replayer.machine.free_space import free_bytes
+from replayer.machine.free_space import free_bytes, nearest_folder
 from replayer.machine.host import Host
 from replayer.model import Run, Status
 from replayer.servers import data_folder, programs
@@ -35,7 +35,7 @@ def seen(
     major = programs.find(chosen.title, keys, bindir).major if data_dir is None else 0
     folder = data_dir or data_folder.standard(chosen.name, major, {})
     path = Path(os.path.realpath(folder))
-    nearest = next(one for one in (path, *path.parents) if one.is_dir())
+    nearest = nearest_folder(path)
     return CandidateMachine(
         block_size=chosen.block_size,
         memory_bytes=host.usable_memory_bytes(),
@@ -85,7 +85,7 @@ def _taken(folder: DataFolder) -> int:
 
     New tables will replace these tables, so that their space counts as free.
     """
-    if not folder.path.is_dir() or not folder.replayers():
+    if not folder.replayers():
         return 0
     taken = 0
     for place, _, names in os.walk(folder.data / "base"):

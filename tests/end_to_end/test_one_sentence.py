@@ -18,6 +18,7 @@ from replayer.results import store
 from replayer.servers.open import Server
 from tests.command import COMMAND, Replayer
 from tests.fixture_types import RunOf
+from tests.sizing_runs import of_cpu
 from tests.waiting import wait_until
 
 HIT_WHILE_INSTALLING = """
@@ -370,6 +371,27 @@ def test_a_dry_run_refuses_the_folders_that_the_run_would(
         assert option in done.err or option == "--data-dir", done.err
         assert str(wanted) in done.err
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("option", ["--data-dir", "--results"])
+def test_a_dry_run_of_a_sizing_refuses_the_folders_that_the_run_would(
+    replayer: Replayer, tmp_path: Path, option: str
+) -> None:
+    """One that may not be written, and one in it, are refused with the option that helps."""
+    folder, command = closed_folder(tmp_path)
+    os.chown(folder, os.geteuid(), os.getegid())
+    made = of_cpu(tmp_path / "x.profile", rate=5, cores=0.001)
+    for mode, wanted in ((0o555, folder / "x"), (0o000, folder / "x"), (0o000, folder / "x" / "y")):
+        folder.chmod(mode)
+        # Without --data-dir, `size` looks for a server's programs first.
+        words = ("size", made, "--dry-run", "--data-dir", tmp_path / "data", option, wanted)
+        done = replayer.process(*words, status=2, command=command)
+
+        assert done.err.count("replayer: error: ") == 1
+        assert re.search("Permission denied|cannot enter", done.err), done.err
+        assert re.search(f"give .*{option}", done.err), done.err
+        assert str(wanted) in done.err
+    folder.chmod(0o700)
 
 
 @pytest.mark.parametrize(

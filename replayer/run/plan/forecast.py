@@ -4,6 +4,7 @@ Nothing is started and nothing is written, not even replayer's own folder. A ser
 asked for the folder of its files.
 """
 
+import os
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -126,6 +127,16 @@ def check_folders(order: RunRequest) -> None:
         check_parent(order.data_dir)
         return
     DataFolder(trusted_path.real(order.data_dir)).check(None)
+
+
+def check_results(where: Path) -> None:
+    """Raise Impossible if no result can be stored in a folder; the folder is not made."""
+    there = where if os.path.lexists(where) else where.parent
+    if reason := trusted_path.refusal(there):
+        raise Impossible(
+            f"the result cannot be stored in {where}: {reason}; "
+            f"give a folder that you may write with --results"
+        )
 
 
 def expect(asked: Workload, folders: Iterable[Path]) -> Expectation:
