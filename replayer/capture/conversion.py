@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from replayer import registry
+from replayer import registry, trusted_path
 from replayer.capture import archive
 from replayer.capture.action import Action
 from replayer.capture.anonymise import Anonymiser
@@ -169,6 +169,8 @@ def convert(
 
 
 def _check_out(out: Path, inputs: Sequence[Input]) -> None:
+    if reason := trusted_path.refusal(out.parent):
+        raise Impossible(f"{out} cannot be written: {reason}", "give another --out")
     if out.is_dir():
         raise Impossible(f"{out} is a folder: --out names the file that is written")
     if any(one.path is not None and out.exists() and one.path.samefile(out) for one in inputs):

@@ -417,6 +417,30 @@ def test_a_closed_folder_above_the_data_is_named_with_what_its_user_can_do(
     assert "chmod" not in done.err
 
 
+@pytest.mark.parametrize("name", ["closed/x", "closed/x/y", "file/x", "none/x"])
+def test_a_file_to_write_that_cannot_be_is_refused_before_a_log_is_read(
+    replayer: Replayer, tmp_path: Path, name: str
+) -> None:
+    """The folder may not be entered, is a file or is missing: another name is the remedy."""
+    _, command = closed_folder(tmp_path)
+    (tmp_path / "file").touch()
+    words = ("convert", tmp_path / "file", "--out", tmp_path / name)
+    done = replayer.process(*words, status=2, command=command)
+
+    reason = "Permission denied|Not a directory|No such file or directory"
+    assert re.search(rf"{tmp_path / name} cannot be written: ({reason}): give another", done.err)
+
+
+def test_a_comparison_below_a_closed_folder_names_the_file(
+    replayer: Replayer, tmp_path: Path
+) -> None:
+    """It is a run that cannot be read, as for `show`."""
+    folder, command = closed_folder(tmp_path)
+    done = replayer.process("compare", folder / "x", folder / "y", status=2, command=command)
+
+    assert f"the run file {folder / 'x'} cannot be read: Permission denied" in done.err
+
+
 def test_a_dry_run_of_several_engines_needs_no_folder_yet(
     replayer: Replayer, tmp_path: Path
 ) -> None:
@@ -447,8 +471,12 @@ def test_a_pipe_in_place_of_a_file_is_not_called_missing(
 
 
 @pytest.mark.parametrize(
-    ("words", "ending"), [("run", ".toml"), ("run", ".replay"), ("show", ".json")]
-)
+    ("words", "ending"),
+    [
+        ("run", ".toml"), ("run", ".replay"), ("show", ".json"), ("show", ".profile"),
+        ("report", ".json"),
+    ],
+)  # fmt: skip
 def test_a_file_that_cannot_be_looked_up_is_not_called_missing(
     replayer: Replayer, tmp_path: Path, words: str, ending: str
 ) -> None:

@@ -1,6 +1,7 @@
 """Selection of runs by words on a command line: a file, a folder, a pattern, a label or an id."""
 
 import glob
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,13 +81,13 @@ def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
     Sentences about skipped files are added to `remarks`.
     """
     path = Path(word)
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - a Path raises below a folder of another user
         return _of_folder(path, remarks)
     if any(sign in word for sign in "*?["):
         matching = sorted(Path(name) for name in glob.glob(word))  # noqa: PTH207 - absolute too
         if matching:
             return matching
-    if path.is_file():
+    if os.path.isfile(path):  # noqa: PTH113 - a Path raises below a folder of another user
         return []
     listed = [entry for entry in store.runs(where) if isinstance(entry, store.StoredRun)]
     return [entry.path for entry in listed if word and entry.label == word]
