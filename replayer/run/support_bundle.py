@@ -1,5 +1,6 @@
 """A bundle for support: a file with texts about a run and its machine, without secrets."""
 
+import errno
 import io
 import json
 import os
@@ -120,6 +121,7 @@ class SupportBundle:
     def write(self, path: Path) -> None:
         """Write the bundle as .tar.gz, readable by its owner; it replaces no file.
 
+        It is written completely or not at all.
         Raises Impossible if the file is there, ReplayerError if it cannot be written.
         """
         packed = io.BytesIO()
@@ -132,13 +134,20 @@ class SupportBundle:
         try:
             with trusted_path.Folder(path.parent) as folder:
                 handle = folder.create(path.name, 0o600)
-                with os.fdopen(handle, "wb") as file:
-                    file.write(packed.getvalue())
+                try:
+                    with os.fdopen(handle, "wb") as file:
+                        file.write(packed.getvalue())
+                except BaseException:
+                    folder.forget(path.name)
+                    raise
         except FileExistsError as error:
             raise Impossible(f"{path} is already there", "give another --output") from error
         except OSError as error:
+            todo = "give another --output"
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                todo = f"free some space, or {todo}"
             raise ReplayerError(
-                f"the bundle {path} cannot be written: {error.strerror}", "give another --output"
+                f"the bundle {path} cannot be written: {error.strerror}", todo
             ) from error
 
 

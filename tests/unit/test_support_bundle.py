@@ -1,9 +1,15 @@
 """The bundle for support: what secrets look like, and what is left alone."""
 
+import errno
+import io
 import json
+import os
+import tarfile
+from pathlib import Path
 
 import pytest
 
+from replayer.errors import ReplayerError
 from replayer.run.support_bundle import SupportBundle, without_secrets
 from tests.cpu_time import at_once
 
@@ -20,6 +26,32 @@ LOG = """\
 2026-11-20 10:00:00.1 UTC [1] DETAIL:  Failed system call was shmget(key=1, size=56, 03600).
 """
 """A log of PostgreSQL 18 with statements that fail."""
+
+
+def test_a_full_disk_leaves_no_part_of_a_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can be written under the same name when there is space again."""
+    bundle, path = SupportBundle(), tmp_path / "s.tgz"
+    bundle.add("a", "text")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdopen", _FullFile)
+        with pytest.raises(ReplayerError, match="No space left on device: free some space, or gi"):
+            bundle.write(path)
+    assert list(tmp_path.iterdir()) == []
+
+    bundle.write(path)
+    with tarfile.open(path) as written:
+        assert written.getnames() == ["replayer-support/a"]
+
+
+class _FullFile(io.FileIO):
+    """A file whose disk has room for the first bytes only."""
+
+    def write(self, _: object, /) -> int:
+        """Write a part, and no more."""
+        super().write(b"part")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize(
