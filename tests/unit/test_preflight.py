@@ -1,5 +1,7 @@
 """The preflight check: each line says how much is possible, what was found and what to do."""
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -131,6 +133,51 @@ def test_a_machine_without_pressure_says_how_to_get_it(recorded: Callable[..., C
     """Linux 3.10 has none."""
     assert preflight.pressure(recorded("proc-3.10")).answer is Answer.LIMITED
     assert preflight.pressure(recorded("proc-5.4")).answer is Answer.OK
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EACCES, "that you may write"),
+        (errno.EROFS, "that you may write"),
+    ],
+)
+def test_what_no_file_could_be_made_for_is_not_known(
+    recorded: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, number: int, remedy: str
+) -> None:
+    """A full disk says nothing about its file system: another one is not the remedy."""
+
+    def refuse(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    case = recorded("proc-6.18")
+    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr(Host, "cannot_write", lambda *_: "Permission denied")
+    for question in (preflight.direct_reads, preflight.drop_caches, preflight.residency_proof):
+        line = question(case)
+
+        reason = f"not known: no file could be made in {case.here} ({os.strerror(number)})"
+        assert line.found.endswith(reason)
+        assert remedy in line.todo
+        assert line.answer is Answer.NO
+    assert list(case.here.iterdir()) == []
+
+
+def test_a_file_system_without_direct_reads_is_to_be_another(
+    recorded: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was made, and its read is refused."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "preadv", refuse)
+    line = preflight.direct_reads(recorded("proc-6.18"))
+
+    assert line.found == "O_DIRECT: Invalid argument"
+    assert "ext4 or xfs" in line.todo
 
 
 def test_the_nearest_folder_that_exists_is_asked(server_home: Path) -> None:

@@ -5,6 +5,8 @@ found by that parameter: no list names the checks. The lines are shown in the or
 a check that is `needed` has the answer no, the default workload cannot run here.
 """
 
+import contextlib
+import errno
 import inspect
 import mmap
 import os
@@ -195,7 +197,11 @@ def direct_reads(case: Case) -> PreflightLine:
     """
     direct = case.engine.spec.sessions.memory.get("direct")
     since = direct.since if direct else 0
-    refused = _direct(case.here)
+    try:
+        with _trial_file(case.here) as file:
+            refused = _direct(file)
+    except _NoFile as error:
+        return error.line("direct I/O", needed=True)
     if refused:
         todo = "give --data-dir on ext4 or xfs, or use memory = cgroup"
         return PreflightLine("direct I/O", Answer.NO, f"O_DIRECT: {refused}", todo, needed=True)
@@ -229,7 +235,12 @@ def drop_caches(case: Case) -> PreflightLine:
     if not refused:
         return PreflightLine("drop caches", Answer.OK, "may be written: true cold reads")
     finding = f"/proc/sys/vm/drop_caches: {refused}"
-    left = _forgetting(case.here)
+    try:
+        with _trial_file(case.here) as file:
+            left = _forgetting(file)
+    except _NoFile as error:
+        line = error.line("drop caches")
+        return line._replace(found=f"{finding}; whether a file can be forgotten is {line.found}")
     if left is None or left:
         todo = "run as root, in a container with --privileged"
         return PreflightLine(
@@ -241,7 +252,11 @@ def drop_caches(case: Case) -> PreflightLine:
 
 def residency_proof(case: Case) -> PreflightLine:
     """Test whether the system shows which pages of a file in the data folder are in memory."""
-    seen = _seen(case.here)
+    try:
+        with _trial_file(case.here) as file:
+            seen = _seen(file)
+    except _NoFile as error:
+        return error.line("page cache")
     if isinstance(seen, str):
         todo = "give a --data-dir on a local disk: nothing can be proven to be cold here"
         return PreflightLine("page cache", Answer.NO, seen, todo)
@@ -496,47 +511,66 @@ def _bounding(case: Case, kind: str, finding: str) -> PreflightLine:
     return PreflightLine(name, Answer.NO, refusal.found, todo)
 
 
-def _direct(folder: Path) -> str:
-    """Return "" if a file in the folder can be read with O_DIRECT, else the system's reason."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
-            file.write(bytes(_MIB))
-            file.flush()
+class _NoFile(ReplayerError):
+    """No file could be made to try a thing with, so that the answer of its check is not known."""
+
+    def line(self, name: str, *, needed: bool = False) -> PreflightLine:
+        """Return the line of the check called `name`."""
+        return PreflightLine(name, Answer.NO, f"not known: {self.found}", self.todo, needed)
+
+
+@contextlib.contextmanager
+def _trial_file(folder: Path) -> Iterator[str]:
+    """Yield the path of a file of 1 MiB in a folder, on the disk; raise _NoFile without one."""
+    with contextlib.ExitStack() as ends:
+        try:
+            file = ends.enter_context(
+                tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-", buffering=0)
+            )
+            # A disk that becomes full takes a part, and refuses the rest.
+            rest = bytes(range(256)) * (_MIB // 256)
+            while rest:
+                rest = rest[file.write(rest) :]
             os.fsync(file.fileno())
-            descriptor = os.open(file.name, os.O_RDONLY | os.O_DIRECT)
-            try:
-                with mmap.mmap(-1, 8192) as buffer:
-                    if os.preadv(descriptor, [buffer], 8192) != 8192:
-                        return "a read was cut short"
-            finally:
-                os.close(descriptor)
+        except OSError as error:
+            todo = "give a --data-dir that you may write"
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                todo = "free some space, or give --data-dir on another disk"
+            found = f"no file could be made in {folder} ({error.strerror})"
+            raise _NoFile(found, todo) from error
+        yield file.name
+
+
+def _direct(file: str) -> str:
+    """Return "" if a file can be read with O_DIRECT, else the system's reason."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_DIRECT)
+        try:
+            with mmap.mmap(-1, 8192) as buffer:
+                if os.preadv(descriptor, [buffer], 8192) != 8192:
+                    return "a read was cut short"
+        finally:
+            os.close(descriptor)
     except OSError as error:
         return error.strerror or str(error)
     return ""
 
 
-def _forgetting(folder: Path) -> int | None:
-    """Return the bytes of a test file still in memory after a drop; None if that is not known."""
+def _forgetting(file: str) -> int | None:
+    """Return the bytes of a file still in memory after a drop; None if that is not known."""
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
-            file.write(bytes(_MIB))
-            file.flush()
-            page_cache.forget(file.name)
-            return residency([file.name]).resident_bytes
+        page_cache.forget(file)
+        return residency([file]).resident_bytes
     except OSError:
         return None
 
 
-def _seen(folder: Path) -> Residency | str:
-    """Return how much of a test file is in memory; if nothing can measure that here, the reason."""
+def _seen(file: str) -> Residency | str:
+    """Return how much of a file is in memory; if nothing can measure that here, the reason."""
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
-            file.write(bytes(range(256)) * (_MIB // 256))
-            file.flush()
-            os.fsync(file.fileno())
-            measured = residency([file.name])
+        measured = residency([file])
     except OSError as error:
-        return f"no file can be made in {folder}: {error.strerror}"
+        return error.strerror or str(error)
     if measured.resident_bytes is None or not measured.sees:
         return measured.why
     if not measured.misses:
