@@ -11,6 +11,7 @@ it is trusted only if its form and name are such as replayer makes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -128,7 +129,7 @@ def home() -> Path:
         # It holds notes, copied programs and data, and replayer trusts all of them.
         trusted_path.own(folder, _HOME).close()
     except OSError as error:
-        raise _unusable(folder, error.strerror) from error
+        raise _unusable(folder, error.strerror, error.errno) from error
     return folder
 
 
@@ -143,11 +144,17 @@ def check_home() -> None:
         trusted_path.own(folder, _HOME).close()
 
 
-def _unusable(folder: Path, reason: str | None) -> Impossible:
-    return Impossible(
-        f"replayer's own folder {folder} cannot be made ({reason}); "
-        f"set REPLAYER_HOME to a folder that you may write"
-    )
+def _unusable(folder: Path, reason: str | None, number: int | None = None) -> Impossible:
+    """Return the error that the folder cannot be used; `number` is that of the system's error."""
+    todo = "set REPLAYER_HOME to a folder that you may write"
+    if number == errno.EMFILE:
+        todo = "allow this process more open files with `ulimit -n`"
+    elif number == errno.ENFILE:
+        todo = "allow this machine more open files with `sysctl fs.file-max`"
+    elif number in {errno.ENOSPC, errno.EDQUOT}:
+        todo = "free some space, or set REPLAYER_HOME to a folder on another disk"
+    cannot = "used" if os.path.lexists(folder) else "made"
+    return Impossible(f"replayer's own folder {folder} cannot be {cannot} ({reason}); {todo}")
 
 
 def place() -> Path:

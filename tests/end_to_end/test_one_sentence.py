@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from replayer import journal, shell, signals, trusted_path
-from replayer.errors import Interrupted, ReplayerError, expected
+from replayer.errors import Impossible, Interrupted, ReplayerError, expected
 from replayer.results import store
 from replayer.servers.open import Server
 from tests.command import COMMAND, Replayer
@@ -415,6 +415,33 @@ def test_a_closed_folder_above_the_data_is_named_with_what_its_user_can_do(
 
     assert sentence.format(folder, "Permission denied", "give another") in done.err
     assert "chmod" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.EMFILE, "ulimit -n"), (errno.ENFILE, "sysctl fs.file-max"),
+        (errno.ENOSPC, "free some space"), (errno.EDQUOT, "free some space"),
+        (errno.EACCES, "set REPLAYER_HOME to a folder that you may write"),
+    ],
+)  # fmt: skip
+def test_a_home_that_cannot_be_used_has_the_remedy_of_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, remedy: str
+) -> None:
+    """Another folder is none for a limit of open files."""
+
+    def refuse(path: Path, _: str) -> trusted_path.Folder:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setenv("REPLAYER_HOME", str(tmp_path / "home"))
+    for function, cannot in (("steady", "made"), ("own", "used")):
+        with monkeypatch.context() as patched:
+            patched.setattr(trusted_path, function, refuse)
+            with pytest.raises(Impossible) as raised:
+                journal.home()
+
+        assert f"/home cannot be {cannot} ({os.strerror(number)}); " in str(raised.value)
+        assert remedy in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["closed/x", "closed/x/y", "file/x", "none/x"])
