@@ -330,12 +330,17 @@ class DataFolder:
 
 
 def standard(engine: str, major: int, init: Mapping[str, str]) -> Path:
-    """Return the path of the data folder that is used without --data-dir.
+    """Return the path of the data folder that is used without --data-dir; make the folder above it.
 
     Each engine, major version and choice of initial settings has its own folder.
     """
+    return own_folder(_inside()) / standard_name(engine, major, init)
+
+
+def standard_name(engine: str, major: int, init: Mapping[str, str]) -> str:
+    """Return the name of the data folder that is used without --data-dir."""
     choices = [f"{name}-{value}" for name, value in sorted(init.items())]
-    return own_folder(_inside()) / "-".join([engine, str(major), *choices])
+    return "-".join([engine, str(major), *choices])
 
 
 def every() -> list[DataFolder]:

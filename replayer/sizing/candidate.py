@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from replayer import journal
 from replayer.engines import engine, environment
 from replayer.load.cpu_burn import CPU_METRIC, MEMORY_METRIC
 from replayer.machine.free_space import free_bytes, nearest_folder
@@ -33,7 +34,9 @@ def seen(
         return CandidateMachine(chosen.block_size, None, None, own_server=False)
     keys = chosen.spec.server
     major = programs.find(chosen.title, keys, bindir).major if data_dir is None else 0
-    folder = data_dir or data_folder.standard(chosen.name, major, {})
+    # This is asked for a dry run, too: nothing is made.
+    usual = journal.place() / "data" / data_folder.standard_name(chosen.name, major, {})
+    folder = data_dir or usual
     path = Path(os.path.realpath(folder))
     nearest = nearest_folder(path)
     return CandidateMachine(

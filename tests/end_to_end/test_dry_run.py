@@ -16,6 +16,7 @@ from tests.captured import Capture
 from tests.command import Replayer
 from tests.fixture_types import RunOf
 from tests.made import altered
+from tests.sizing_runs import of_cpu
 
 
 @pytest.fixture
@@ -48,6 +49,14 @@ def test_bytes_are_what_the_steps_say(replayer: Replayer) -> None:
     assert parts["cached"]["disk_bytes"] == parts["physical"]["disk_bytes"] == cached
     assert foreseen["disk_bytes"] == parts["build"]["disk_bytes"] + cached
     assert foreseen["disk"]["free_bytes"] > 0
+
+
+def test_a_dry_run_of_a_sizing_makes_no_folder(replayer: Replayer, tmp_path: Path) -> None:
+    """It asks for the free space where the data would be, without replayer's own folder."""
+    made = of_cpu(tmp_path / "x.profile", rate=5, cores=0.001)
+    replayer("size", made, "--dry-run")
+
+    assert list(tmp_path.iterdir()) == [made]
 
 
 def timed(run_of: RunOf, folder: Path, *, host: str, seconds: float) -> str:
