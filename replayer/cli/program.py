@@ -17,8 +17,10 @@ _PRINTED = ("json", "text")
 _FORMS = ("summary", "html", "csv", "markdown")
 """Options of commands that name a file for their output; `-` is stdout."""
 _WRITTEN = (*_FORMS, "out")
-_READ = ("runs", "profiles", "what", "which", "file", "source", "workload")
-"""Arguments of commands that may name a file to read; others have a Path."""
+_READ = ("profiles", "file", "source")
+"""Arguments of commands that name a file to read, as text; others have a Path."""
+_READ_BY_NAME = ("runs", "what", "which", "workload")
+"""Arguments that name a file to read, or something by its label, id or name."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -94,7 +96,11 @@ def _files_to_read(args: argparse.Namespace) -> Iterator[str]:
     """Yield the real path of each argument that may name a file to read."""
     for name, value in vars(args).items():
         for one in value if isinstance(value, list | tuple) else (value,):
-            is_path = isinstance(one, Path) or (name in _READ and isinstance(one, str))
+            if isinstance(one, str):
+                looks_so = "/" in one or one.endswith((".json", ".toml"))
+                is_path = name in _READ or (name in _READ_BY_NAME and looks_so)
+            else:
+                is_path = isinstance(one, Path)
             if is_path and name not in _WRITTEN:
                 yield os.path.realpath(one)
 

@@ -7,6 +7,7 @@ while a file is checked and changed, so that two processes cannot take the same 
 import contextlib
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -72,9 +73,20 @@ def check(path: Path) -> None:
 
 
 def refuse_replacing(path: Path) -> None:
-    """Raise Impossible if a file is a stored run, which a report must not replace."""
-    if path.is_file() and isinstance(store.summary(path), store.StoredRun):
+    """Raise Impossible if a file is a stored run, which a report must not replace.
+
+    One that cannot be read counts, too: it is of a newer replayer, or was cut short.
+    """
+    if path.is_file() and (
+        _begins_as_run(path) or isinstance(store.summary(path), store.StoredRun)
+    ):
         raise Impossible(f"{path} is a stored run: name another file")
+
+
+def _begins_as_run(path: Path) -> bool:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return re.match(rb'\s*\{\s*"format":', file.read(64)) is not None
+    return False
 
 
 def remove(path: Path) -> None:

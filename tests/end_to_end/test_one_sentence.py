@@ -112,6 +112,7 @@ def test_a_text_and_a_form_are_not_joined_on_stdout(replayer: Replayer, form: st
         ("report {a} --csv linked", "--csv linked is a file that is read here: name another file"),
         ("compare {a} {b} --markdown {c}", "{c} is a stored run: name another file"),
         ("metrics {a} --out {b}", "{b} is a stored run: name another file"),
+        ("report {a} --csv cut.json", "cut.json is a stored run: name another file"),
         ("metrics {a} --out {a}", "--out {a} is a file that is read here: name another file"),
         (
             "shortlist x.profile --catalog m.csv --csv ./m.csv",
@@ -136,6 +137,7 @@ def test_no_output_replaces_a_stored_run_or_what_is_read(
         store.save(folder / f"{name}.json", run_of([1.0, 2.0], label=name))
     for name in ("m.csv", "x.profile", "old.html"):
         (folder / name).write_text(name)
+    (folder / "cut.json").write_bytes((folder / "c.json").read_bytes()[:300])
     (folder / "linked").symlink_to("a.json")
     (folder / "linked.html").symlink_to("old.html")
     names = {name: f"{name}.json" for name in "abc"}
@@ -157,6 +159,9 @@ def test_an_earlier_output_is_replaced(replayer: Replayer, run_of: RunOf) -> Non
     replayer("report", path, "--html", html, "--csv", csv)
     replayer("metrics", path, "--out", prom)
     replayer("report", path, "--html", "/dev/null", "--csv", "/dev/null")
+    for _ in range(2):
+        # The name of the run is no path, although a file of this name is there the second time.
+        replayer("report", "a", "--results", replayer.folder, "--html", "a")
 
     assert all("of before" not in wanted.read_text() for wanted in outputs)
 

@@ -310,7 +310,7 @@ KILLED = journal.identity(os.getpid()).rpartition(":")[0] + ":1"
 
 def cut_off(run: Run, status: Status, writer: str, done: int = 3) -> Run:
     """Return the run as its file has it after so many steps, with the process that writes it."""
-    steps, changes = run.steps[:done], {"advice": (), "sizing": None, "headline": ""}
+    steps, changes = run.steps[:done], {"advice": (), "sizing": None, "headline": "", "cluster": {}}
     return altered(run, status=status, writer=writer, steps=steps, **changes)
 
 
@@ -340,6 +340,22 @@ def test_a_run_without_its_end_is_not_called_whole(
     side = [Side("A", (run,))]
     for text in (page_of(side, None), markdown_of(side, None)):
         assert found.what in text
+
+
+def test_no_run_is_to_be_resumed_that_cannot_be(stored: Run) -> None:
+    """Killed after its last step, it is to be compared; of others, `--resume` would refuse them."""
+    whole = altered(
+        stored, status=Status.RUNNING, writer=KILLED, sizing=None, headline="", advice=()
+    )
+    run = cut_off(stored, Status.RUNNING, KILLED)
+    others = (
+        altered(run, version="0.0.1"),
+        altered(run, cluster={"hosts": "a, b"}),
+        altered(run, id=f"import-{run.id}"),
+    )
+
+    assert summarise([whole]).headline.todo.startswith("replayer run demo --label ")
+    assert [summarise([other]).headline.todo for other in others] == ["", "", ""]
 
 
 def test_a_killed_run_is_called_killed_in_every_report(stored: Run) -> None:

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
-from replayer import assets
+from replayer import __version__, assets
 from replayer.analysis.advice.headline import Headline
 from replayer.model import Run, Status, WorkloadFacts
 from replayer.report.documents.step_summary import StepSummary, Trust
@@ -173,11 +173,11 @@ def _todo(runs: Sequence[Run]) -> str:
     Returns "" for several runs, and for a run of which it is not known whether it is under way.
     """
     run = runs[-1]
-    if _is_cut(run):
-        return f"replayer run --resume {run.id}"
+    if _is_cut(run) and _has_steps_left(run):
+        return f"replayer run --resume {run.id}" if _can_be_resumed(run) else ""
     if len(runs) > 1:
         return ""
-    if run.status is Status.RUNNING:
+    if run.status is Status.RUNNING and not _is_cut(run):
         return f"replayer watch {run.id}" if editing.written_by(run.writer) else ""
     name = shlex.quote(sanitize(_workload(run.workload)))
     # The end of an id is unique enough, and `compare` takes any unique part of it.
@@ -188,6 +188,18 @@ def _todo(runs: Sequence[Run]) -> str:
         f"replayer run {name} --label {other} on what you compare with; "
         f"then replayer compare {shlex.quote(own)} {other}"
     )
+
+
+def _has_steps_left(run: Run) -> bool:
+    """Return whether a run has not done, or skipped, every repeat of each of its steps."""
+    whole = [step for step in run.steps if step.status in {Status.DONE, Status.SKIPPED}]
+    return run.sizing is not None or len(whole) < run.workload.repeat * len(run.workload.steps)
+
+
+def _can_be_resumed(run: Run) -> bool:
+    """Return whether `run --resume` would accept a run, by what its file has."""
+    own = run.sizing is None and not run.cluster and not run.id.startswith("import-")
+    return own and run.version == __version__
 
 
 def _can_be_typed(label: str) -> bool:
