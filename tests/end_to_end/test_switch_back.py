@@ -6,14 +6,13 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from replayer import journal, registry
 from replayer.conditions import switch_back
 from replayer.errors import Impossible, ReplayerError
-from replayer.experiments import ab_trial, candidate_search, experiment
+from replayer.experiments import variant as variant_module
 from replayer.experiments.variant import RunOptions, Variant
 from replayer.machine import processes
 from replayer.model import Run
@@ -179,11 +178,11 @@ LEVELS = ("--switch", "true {}", "--switch-back", "false")
 
 
 @pytest.mark.parametrize(
-    ("words", "module", "answer"),
+    ("words", "answer"),
     [
-        (("ab", "--a", "one", "--b", "two", "--runs", "3"), ab_trial, "no difference between"),
-        (("bisect", "--over", "one,two"), candidate_search, "two is the first that is worse"),
-        (("experiment", "--factors", "switch=one:two", "--yes"), experiment, "does -50"),
+        (("ab", "--a", "one", "--b", "two", "--runs", "3"), "no difference between"),
+        (("bisect", "--over", "one,two"), "two is the first that is worse"),
+        (("experiment", "--factors", "switch=one:two", "--yes"), "does -50"),
     ],
 )
 def test_the_answer_is_printed_before_the_command_that_switches_back_fails(
@@ -194,19 +193,17 @@ def test_the_answer_is_printed_before_the_command_that_switches_back_fails(
     run_of: RunOf,
     *,
     words: tuple[str, ...],
-    module: ModuleType,
     answer: str,
 ) -> None:
     """Only then an error names the level of the machine."""
 
-    def measure(_workload: str, variant: Variant, options: RunOptions, _place: object) -> Run:
-        switch_back.switch(variant.switch)
+    def measure(_workload: str, variant: Variant, options: RunOptions) -> Run:
         run = run_of([500.0 if "two" in variant.switch else 1000.0], label=variant.label)
         run = altered(run, tags=dict(options.tags))
         store.save(options.results / f"{run.id}.json", run)
         return run
 
-    monkeypatch.setattr(module, "measure_applied", measure)
+    monkeypatch.setattr(variant_module, "measure", measure)
     command, *others = words
     more = (*others, *LEVELS, "--results", str(tmp_path / "results"))
     with pytest.raises(ReplayerError, match=r"not switched back, and is as 'true (one|two)' left"):
