@@ -226,6 +226,16 @@ def test_a_change_is_worse_in_the_direction_of_its_share(better: Better) -> None
     assert change.worse is (better is Better.MORE)
 
 
+@pytest.mark.parametrize("better", Better)
+def test_a_change_of_0_is_neither_worse_nor_better(better: Better) -> None:
+    """Most pairs of runs are equal, though the level changed."""
+    values = np.array([100.0] * 11 + [100.0] * 8 + [90.0] * 3)
+    one = metric(values, [""] * 22).model_copy(update={"better": better})
+    change = metric_history._change(one, (0, 11, 22), range(22), lambda _: None, "")
+
+    assert (change.share, change.worse) == (0, None)
+
+
 @pytest.mark.parametrize(("boots", "doubtful"), [((1, 5), True), ((5, 2), True), ((3, 3), False)])
 def test_a_change_of_few_boots_on_a_side_is_a_doubt(
     boots: tuple[int, int], *, doubtful: bool

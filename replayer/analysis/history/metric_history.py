@@ -74,7 +74,7 @@ class HistoryChange(Noun):
     high: float | None
     """The 95 percent interval of `share`; None if there are too few runs."""
     worse: bool | None
-    """True if the change is for the worse; None for a metric without a good direction."""
+    """True if it is for the worse; None for a change of 0, or a metric without good direction."""
     facts: tuple[Difference, ...] = ()
     """The facts that changed at the same time: first the selected one, then known causes."""
     in_boot: bool = False
@@ -351,7 +351,7 @@ def _change(
         low=None if ratio is None or ratio.low is None else ratio.low - 1,
         high=None if ratio is None or ratio.high is None else ratio.high - 1,
         worse=None
-        if one.better is Better.NEITHER
+        if one.better is Better.NEITHER or not move
         else (move if one.better is Better.LESS else -move) > 0,
         facts=_changed(
             [load(point.run) for point in before[-_BESIDE:]],
