@@ -16,7 +16,7 @@ from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError, ne
 from replayer.experiments import bisection, neighbours, variant
 from replayer.experiments.bisection import Bisection
 from replayer.experiments.ends import EndsVerdict
-from replayer.experiments.variant import RunOptions, Variant, is_refused, measure_applied
+from replayer.experiments.variant import RunOptions, Variant, is_refused, measure_applied, refuse
 from replayer.factors import FactorPlace
 from replayer.model import Better, Run, StepResult
 from replayer.results import measured_runs, store
@@ -28,6 +28,8 @@ TAG = "bisect"
 CANDIDATE = "candidate"
 _BUILD_TIMEOUT = 2 * 3600.0
 _BUILT = ".replayer-built"
+_TRIES = 2
+"""The most runs of a candidate until one reads as those before did."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ def begin(search: CandidateSearch) -> SearchState:
 def take_up(search: CandidateSearch, state: SearchState) -> None:
     """Add the stored runs of the same search, from before an interruption, to its state.
 
-    Those that did not read as requested are left out, unless all reached the same.
+    Those that did not read as most did are left out.
     """
     names = [candidate.name for candidate in search.candidates]
     found: dict[object, tuple[Path, Run]] = {}
@@ -283,12 +285,9 @@ def measure_one(
         if not quiet:
             say(f"the machine was not quiet within {waited:.0f} s: the run is made nevertheless")
     begun = time.monotonic()
-    tags = ((TAG, search.name), (CANDIDATE, candidate.name))
-    options = RunOptions(search.runs_folder, search.options.arguments, tags)
-    run = measure_applied(search.workload, candidate.variant, options, search.place)
+    run, value = _measure_alike(search, state, candidate, say)
     took = time.monotonic() - begun
     state.took, state.made = state.took + took, state.made + 1
-    value = _value(search.runs_folder / f"{run.id}.json", state.metric)
     state.count(run, number, value)
     why = neighbours.spoilt(run)
     state.busy += bool(why)
@@ -299,19 +298,40 @@ def measure_one(
     )
 
 
+def _measure_alike(
+    search: CandidateSearch,
+    state: SearchState,
+    candidate: SearchCandidate,
+    say: Callable[[str], None],
+) -> tuple[Run, MeasuredValue]:
+    """Return a run of a candidate and its value; measure again if only this run read otherwise.
+
+    `say` then gets a sentence.  After the last try the run is returned nevertheless.
+    """
+    tags = ((TAG, search.name), (CANDIDATE, candidate.name))
+    options = RunOptions(search.runs_folder, search.options.arguments, tags)
+    for left in reversed(range(_TRIES)):
+        run = measure_applied(search.workload, candidate.variant, options, search.place)
+        value = _value(search.runs_folder / f"{run.id}.json", state.metric)
+        unlike, why = _find_unlike([*state.runs, run], value.name)
+        if unlike != {run.id} or not left:
+            break
+        refuse(search.runs_folder, run)
+        say(f"the run {run.id} of {candidate.name} is left out, and done again: {why}")
+    return run, value
+
+
 def _find_unlike(runs: Sequence[Run], metric: str) -> tuple[set[str], str]:
     """Return the ids of runs in which a metric does not count, and why; "" if there are none.
 
-    It does not count where its step did not read as requested, unless all runs reached the same.
+    It does not count where its step did not read as in most runs.
     """
     measured = [
         run.model_copy(update={"steps": tuple(s for s in run.steps if _has(s, metric))})
         for run in runs
     ]
-    counted, remarks = doubts.leave_out_other_reads(measured)
-    pairs = zip(measured, counted, strict=True)
-    unlike = {run.id for run, kept in pairs if len(kept.steps) < len(run.steps)}
-    return unlike, next(iter(remarks.values())) if unlike else ""
+    unlike, remarks = doubts.find_other_reads(measured)
+    return unlike, next(iter(remarks.values()), "")
 
 
 def _has(step: StepResult, metric: str) -> bool:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -229,6 +230,58 @@ def test_the_change_and_the_noise_are_those_of_the_values(tmp_path: Path) -> Non
     assert answer.change == pytest.approx(-0.5, abs=0.003)
     assert answer.noise is not None
     assert 0.002 < answer.noise < 0.005
+
+
+COLD, LUKEWARM = Temperature.COLD, Temperature.LUKEWARM
+
+
+@pytest.mark.parametrize(
+    ("stored", "due", "counted", "ended"),
+    [
+        ([LUKEWARM] * 4 + [COLD], [LUKEWARM], 5, False),
+        ([COLD] * 4, [LUKEWARM, COLD], 5, False),
+        ([LUKEWARM] * 4, [COLD, LUKEWARM], 5, False),
+        ([COLD], [LUKEWARM, LUKEWARM], 1, True),
+        ([COLD, LUKEWARM, LUKEWARM], [LUKEWARM], 3, False),
+    ],
+)
+def test_a_search_goes_on_in_the_state_that_most_runs_reached(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    run_of: RunOf,
+    *,
+    stored: list[Temperature],
+    due: list[Temperature],
+    counted: int,
+    ended: bool,
+) -> None:
+    """A run that alone read otherwise is left out, and measured again once."""
+    candidates = tuple(SearchCandidate(name, Variant(name)) for name in "abcdef")
+    search = CandidateSearch("s", "smoke", candidates, FactorPlace(), RunOptions(tmp_path))
+    tags = {candidate_search.TAG: "s"}
+
+    def keep(got: Temperature, candidate: str) -> Run:
+        named = {**tags, candidate_search.CANDIDATE: candidate}
+        run = reached(got)(altered(run_of([1000.0]), tags=named))
+        store.save(tmp_path / f"{run.id}.json", run)
+        return run
+
+    for got, name in zip(stored, "afafa", strict=False):
+        keep(got, name)
+    state, said = candidate_search.begin(search), list[str]()
+    candidate_search.take_up(search, state)
+    temperatures = iter(due)
+
+    def measure(_workload: str, variant: Variant, *_: object) -> Run:
+        return keep(next(temperatures), variant.label)
+
+    monkeypatch.setattr(candidate_search, "measure_applied", measure)
+    stop = replace(search, most=len(state.values) + 1)
+    candidate_search.perform(stop, state, said.append)
+
+    assert (len(state.values), state.error is not None) == (counted, ended)
+    assert sum("is left out, and done again" in line for line in said) == len(due) - 1
+    assert next(temperatures, None) is None
 
 
 def test_runs_that_did_not_read_alike_end_a_search_and_a_resume_leaves_them_out(

@@ -101,6 +101,28 @@ def leave_out_other_reads(runs: Sequence[Run]) -> tuple[list[Run], dict[str, str
     return list(_without(side, left_out).runs), remarks
 
 
+def find_other_reads(runs: Sequence[Run]) -> tuple[set[str], dict[str, str]]:
+    """Return the ids of runs in which a step did not read as in most, and step -> why.
+
+    Results that read as requested are alike.  If as many did not, these are the others.
+    """
+    others, remarks = set[str](), dict[str, str]()
+    for name, results in _by_step(Side("", tuple(runs))).items():
+        whys = [as_asked.other_than_asked(step) for _, step in results]
+        states = [_state(step) if why else () for (_, step), why in zip(results, whys, strict=True)]
+        most = max(sorted(dict.fromkeys(states), key=bool), key=states.count)
+        own = {
+            id(step): why or "read as asked, and most did not"
+            for (_, step), why, state in zip(results, whys, states, strict=True)
+            if state != most
+        }
+        if own:
+            why = next(iter(own.values()))
+            remarks[name] = f"{name}: {why}, in {_share(results, own)}, which do not count"
+            others.update(run.id for run, step in results if id(step) in own)
+    return others, remarks
+
+
 def _find_missing(sides: Sequence[Side], found: _Found) -> None:
     """Add to `found` the steps that have no result in runs of a side, and why.
 
