@@ -20,7 +20,7 @@ from replayer.cli import run_options
 from replayer.conditions import switch_back
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.experiments import work_lock
-from replayer.experiments.answer import analyse, check_metrics
+from replayer.experiments.answer import analyse, check_metrics, is_settled
 from replayer.experiments.experiment import (
     FILE,
     ExperimentPlan,
@@ -279,7 +279,7 @@ def _check(work: ExperimentWork) -> None:
 
 
 def _settled(work: ExperimentWork) -> Callable[[list[list[Run]]], bool]:
-    return lambda blocks: analyse(work.plan, work.design, blocks).settled
+    return lambda blocks: is_settled(work.plan, work.design, blocks)
 
 
 def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:

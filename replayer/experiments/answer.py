@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replayer.analysis.differences.doubts import leave_out_other_reads
+from replayer.analysis.differences.doubts import find_other_reads, leave_out_other_reads
 from replayer.analysis.differences.samples import Samples, Side, Unit
 from replayer.analysis.differences.statistics import ALPHA
 from replayer.errors import Impossible
@@ -135,10 +135,14 @@ def analyse(
 ) -> ExperimentAnswer:
     """Return the findings from the runs of complete blocks: each has one run of each combination.
 
-    `unreached` are sentences on settings that no run got, because a step sets them itself.  Raises
+    `unreached` are sentences on settings that no run got, because a step sets them itself.  A block
+    with a run that did not read as most did is left out, if enough others remain.  Raises
     Impossible if no metric can be judged.
     """
-    metrics, values, notes = _values(plan, blocks)
+    kept, remarks = _whole_blocks(plan, blocks)
+    if len(kept) < min(design.least_blocks(), len(blocks)):
+        kept, remarks = list(blocks), []
+    metrics, values, notes = _values(plan, kept)
     names = [name_metric(key) for key in metrics]
     table = estimate_effects(design, values, names)
     kinds = dict(zip(names, metrics.values(), strict=True))
@@ -158,17 +162,58 @@ def analyse(
         cells=tuple(_cells(plan, design, effects, values, names)),
         settled=table.settled(plan.within),
         blocks_to_settle=table.blocks_to_settle(plan.within),
-        notes=(*plan.notes, *notes),
+        notes=(*plan.notes, *remarks, *notes),
         unreached=unreached,
     )
+
+
+def is_settled(
+    plan: ExperimentPlan, design: FactorialDesign, blocks: Sequence[Sequence[Run]]
+) -> bool:
+    """Return whether these complete blocks make all effects as exact as the plan wants them.
+
+    It is False while too few blocks count, and at least half of them do.  Raises Impossible as
+    `analyse` does.
+    """
+    kept, _ = _whole_blocks(plan, blocks)
+    if len(kept) < design.least_blocks() and 2 * len(kept) >= len(blocks):
+        return False
+    return analyse(plan, design, blocks).settled
 
 
 def check_metrics(plan: ExperimentPlan, runs: Sequence[Run]) -> None:
     """Raise Impossible if there is no metric to judge of which all these runs have a usable value.
 
-    It is called after each run of the first block, so that no further runs are made in vain.
+    It is called after each run of the first block, so that no further runs are made in vain.  Runs
+    that did not read as most did do not matter if they are less than half.
     """
-    _values(plan, [runs])
+    others, _ = find_other_reads(_judged(plan, runs))
+    few = 2 * len(others) < len(runs)
+    _values(plan, [[run for run in runs if not (few and run.id in others)]])
+
+
+def _whole_blocks(
+    plan: ExperimentPlan, blocks: Sequence[Sequence[Run]]
+) -> tuple[list[Sequence[Run]], list[str]]:
+    """Return the blocks without a run that did not read as most, and why others are left out.
+
+    A block is left out as a whole, so that each combination has as many runs.
+    """
+    others, remarks = find_other_reads(_judged(plan, [run for block in blocks for run in block]))
+    kept = [block for block in blocks if not any(run.id in others for run in block)]
+    left_out = f"with their blocks, {len(blocks) - len(kept)} of {len(blocks)}"
+    return kept, [f"{why}, {left_out}" for why in remarks.values()]
+
+
+def _judged(plan: ExperimentPlan, runs: Sequence[Run]) -> list[Run]:
+    """Return the runs with only the steps whose metrics are judged."""
+    samples = _samples(runs)
+    kinds = {key: kind for one in samples for key, kind in one.kinds.items()}
+    names = {step for step, _ in _chosen(plan.metrics, kinds, samples)}
+    return [
+        run.model_copy(update={"steps": tuple(one for one in run.steps if one.name in names)})
+        for run in runs
+    ]
 
 
 def _values(
@@ -200,11 +245,22 @@ def _values(
         raise Impossible(
             "no metric can be judged: there is none that every run has, with a value above zero "
             f"({'; '.join(notes) or 'no leading metric'})",
-            "--resume measures runs again that `replayer runs delete` removed" if remarks else "",
+            _remedy(plan, runs),
         )
     shape = (len(blocks), len(blocks[0]), len(columns))
     values = np.stack(list(columns.values()), axis=-1).reshape(shape)
     return {key: kinds[key] for key in columns}, values, notes
+
+
+def _remedy(plan: ExperimentPlan, runs: Sequence[Run]) -> str:
+    """Return what to do about runs that did not read as most did; "" if there are none."""
+    others, _ = find_other_reads(_judged(plan, runs))
+    if not others:
+        return ""
+    return (
+        f"--resume measures runs again that `replayer runs delete` removed; those that do not "
+        f"count are, in the folder {plan.id}: {', '.join(sorted(others))}"
+    )
 
 
 def _samples(runs: Sequence[Run]) -> list[Samples]:

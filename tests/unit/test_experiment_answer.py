@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from replayer.analysis.differences.doubts import count_results
 from replayer.analysis.differences.samples import Side
 from replayer.errors import Impossible, NotFound, ReplayerError
-from replayer.experiments.answer import SHOWN, ExperimentAnswer, analyse, check_metrics
+from replayer.experiments.answer import SHOWN, ExperimentAnswer, analyse, check_metrics, is_settled
 from replayer.experiments.experiment import ExperimentPlan, TwoLevels
 from replayer.experiments.factor_choice import find_factors, gaps_of, parse_factors
 from replayer.experiments.reached_settings import check_kept, shared_settings
@@ -271,6 +272,51 @@ def test_results_that_were_not_as_asked_are_no_effect(run_of: RunOf) -> None:
     both = count_results(Side("stock", cold), Side("uek", hot))
     assert gaps_of(both) == {}
     assert "sessions: asked cold, got hot, in 6 of 6 runs of uek" in both.remarks
+
+
+def blocks_of(
+    run_of: RunOf, count: int, odd: Sequence[int], most: Temperature, other: Temperature
+) -> list[list[Run]]:
+    """Return blocks of two runs; in those of the numbers `odd` the second run read otherwise."""
+    got = [other if number in odd else most for number in range(count)]
+    return [
+        [reached(most)(run_of([1000.0 + n])), reached(one)(run_of([1100.0 + n]))]
+        for n, one in enumerate(got)
+    ]
+
+
+@pytest.mark.parametrize("most", [Temperature.COLD, Temperature.LUKEWARM])
+def test_a_run_that_alone_read_otherwise_costs_only_its_block(
+    run_of: RunOf, most: Temperature
+) -> None:
+    """One of 40 ends no experiment: the other 19 blocks are judged."""
+    plan = plan_of("a")
+    other = Temperature.LUKEWARM if most is Temperature.COLD else Temperature.COLD
+    blocks = blocks_of(run_of, 20, [3], most, other)
+    answer = analyse(plan, plan.design(), blocks)
+
+    assert (answer.blocks, answer.runs) == (19, 38)
+    assert "in 1 of 40 runs, which do not count, with their blocks, 1 of 20" in answer.notes[0]
+    assert answer.effects == analyse(plan, plan.design(), blocks[:3] + blocks[4:]).effects
+    assert is_settled(plan, plan.design(), blocks)
+    check_metrics(plan, [run for block in blocks[2:4] for run in block])
+
+
+def test_too_many_runs_that_read_otherwise_are_named(run_of: RunOf) -> None:
+    """With half of the fewest blocks the experiment goes on; there is no answer from them."""
+    plan = plan_of("a")
+    least = plan.design().least_blocks()
+    odd = range(least // 2)
+    blocks = blocks_of(run_of, least, odd, Temperature.COLD, Temperature.HOT)
+
+    assert not is_settled(plan, plan.design(), blocks)
+    with pytest.raises(Impossible) as caught:
+        analyse(plan, plan.design(), blocks)
+    sentence = str(caught.value)
+    assert "in the folder e1: " in sentence
+    assert all(blocks[number][1].id in sentence for number in odd)
+    with pytest.raises(Impossible):
+        is_settled(plan, plan.design(), blocks[: least - 1])
 
 
 def test_results_that_were_all_alike_are_judged_with_a_remark(run_of: RunOf) -> None:
