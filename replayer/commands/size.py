@@ -238,14 +238,17 @@ class _Planned(NamedTuple):
 
 
 def _ordered(args: argparse.Namespace, *files: str) -> list[_Planned]:
-    """Print the plan for each file, and return the plans; return [] for --dry-run."""
+    """Check folders, print the plan for each file, and return the plans; [] for --dry-run."""
     planned = {
         file: (_by_capture if file.endswith(ENDING) else _by_profile)(args, file) for file in files
     }
+    for one in planned.values():
+        check_folders(one.order)
     if not args.dry_run:
         for one in planned.values():
             print(console.text(terminal_writer.render_parts(one.words)), file=sys.stderr)  # noqa: T201
         return list(planned.values())
+    check_results(store.folder(args.results))
     if args.json:
         facts = {Path(file).name: one.facts for file, one in planned.items()}
         print(json.dumps(facts if len(files) > 1 else facts[Path(files[0]).name], indent=1))  # noqa: T201
@@ -284,13 +287,9 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
 def _request(
     args: argparse.Namespace, workload: Workload, named: str, sizing: dict[str, Any]
 ) -> RunRequest:
-    """Return the request for the run of a sizing; raise Impossible if a folder cannot be used."""
+    """Return the request for the run of a sizing."""
     options = {name: getattr(args, name) for name in ("label", "bindir", "data_dir")}
-    order = build_request(workload, named, **options, sizing=sizing)
-    check_folders(order)
-    if args.dry_run:
-        check_results(store.folder(args.results))
-    return order
+    return build_request(workload, named, **options, sizing=sizing)
 
 
 def _profile(args: argparse.Namespace, file: str) -> ResourceProfile:

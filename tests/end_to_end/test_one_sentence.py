@@ -399,6 +399,20 @@ def test_a_dry_run_of_a_sizing_refuses_the_folders_that_the_run_would(
     folder.chmod(0o700)
 
 
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_a_sizing_that_no_step_can_change_uses_no_data_folder(
+    replayer: Replayer, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """More cores than a machine has do not fit, also with a data folder that is closed."""
+    folder, command = closed_folder(tmp_path)
+    made = of_cpu(tmp_path / "x.profile", rate=5, cores=10_000)
+    places = ("--data-dir", folder / "x", "--results", tmp_path / "results")
+    status = 0 if words else 3
+    done = replayer.process("size", made, *places, *words, status=status, command=command)
+
+    assert "does not fit" in " ".join(done.out.split())
+
+
 @pytest.mark.parametrize(
     ("mode", "sentence"),
     [

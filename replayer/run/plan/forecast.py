@@ -118,10 +118,10 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
 def check_folders(order: RunRequest) -> None:
     """Raise Impossible if the run would refuse replayer's own folder or the folder of its data.
 
-    Nothing is made, also not to try it.
+    Nothing is made, also not to try it.  A run without steps uses no data.
     """
     journal.check_home()
-    if order.data_dir is None or order.url is not None:
+    if order.data_dir is None or order.url is not None or not order.workload.steps:
         return
     if not order.needs_database:
         check_parent(order.data_dir)
