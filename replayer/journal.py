@@ -141,7 +141,10 @@ def check_home() -> None:
     if reason := trusted_path.refusal(there):
         raise _unusable(folder, reason)
     if there == folder:
-        trusted_path.own(folder, _HOME).close()
+        try:
+            trusted_path.own(folder, _HOME).close()
+        except OSError as error:
+            raise _unusable(folder, error.strerror, error.errno) from error
 
 
 def _unusable(folder: Path, reason: str | None, number: int | None = None) -> Impossible:

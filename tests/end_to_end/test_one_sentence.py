@@ -447,17 +447,21 @@ def test_a_closed_folder_above_the_data_is_named_with_what_its_user_can_do(
 def test_a_home_that_cannot_be_used_has_the_remedy_of_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, remedy: str
 ) -> None:
-    """Another folder is none for a limit of open files."""
+    """Another folder is none for a limit of open files; a dry run says the same of a folder."""
 
     def refuse(path: Path, _: str) -> trusted_path.Folder:
         raise OSError(number, os.strerror(number), str(path))
 
     monkeypatch.setenv("REPLAYER_HOME", str(tmp_path / "home"))
-    for function, cannot in (("steady", "made"), ("own", "used")):
+    for function, cannot, use in (
+        ("steady", "made", journal.home),
+        ("own", "used", journal.home),
+        ("own", "used", journal.check_home),
+    ):
         with monkeypatch.context() as patched:
             patched.setattr(trusted_path, function, refuse)
             with pytest.raises(Impossible) as raised:
-                journal.home()
+                use()
 
         assert f"/home cannot be {cannot} ({os.strerror(number)}); " in str(raised.value)
         assert remedy in str(raised.value)
