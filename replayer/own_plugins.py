@@ -9,7 +9,6 @@ and root can write.  An engine's folder has commands, so that for root it must b
 import os
 import stat
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 
 from replayer import assets, trusted_path
@@ -33,11 +32,10 @@ def folders(kind: str) -> list[Path]:
 def trust(folder: Path) -> None:
     """Raise Impossible if another user could change the code in a folder, or replace a part of it.
 
-    For root, a link to a file is refused, as another user may own the file that it points to.  A
-    link to a folder is followed if root owns it, and that folder is checked, too.
+    A link is followed, for root if root owns it, and what it leads to is checked, too.
     """
     try:
-        reason = _find_danger(folder)
+        reason = _find_danger(folder, set())
     except OSError as error:
         raise Impossible(f"{folder} cannot be read: {error.strerror}") from error
     if reason:
@@ -58,35 +56,57 @@ def explain(error: BaseException, file: str) -> str:
     return f"{what} (line {lines[-1]})" if lines else what
 
 
-def _find_danger(folder: Path) -> str:
-    """Return how another user could change or replace a folder's content; "" if none could."""
-    with trusted_path.Folder(folder) as opened:
-        return opened.swappable or next(_shared(opened.fd, folder), "")
+def _find_danger(folder: Path, seen: set[tuple[int, int]]) -> str:
+    """Return how another user could change or replace a folder's content; "" if none could.
 
-
-def _shared(descriptor: int, folder: Path) -> Iterator[str]:
-    """Yield a sentence part for each file or folder in `folder` that another user can change.
-
-    The part has the path and the reason.  `descriptor` is that of the open folder.
+    `seen` are the device and inode of each folder and link that was checked: a link may lead back.
     """
-    links = os.geteuid() != 0
-    for name, inside, files, inner in os.fwalk(".", dir_fd=descriptor, follow_symlinks=links):
-        for one in (".", *files):
-            about = os.stat(one, dir_fd=inner, follow_symlinks=links)
-            problem = _problem(about)
-            if problem:
-                yield f"{Path(os.path.normpath(folder / name / one))} {problem}"
-        for one in () if links else inside:
-            # os.fwalk does not enter links to folders, which an import does.
-            mode = os.stat(one, dir_fd=inner, follow_symlinks=False).st_mode
-            danger = _find_danger(folder / name / one) if stat.S_ISLNK(mode) else ""
-            if danger:
-                yield danger
+    with trusted_path.Folder(folder) as opened:
+        about = os.fstat(opened.fd)
+        if opened.swappable or _is_seen(about, seen):
+            return opened.swappable
+        if problem := _problem(about):
+            return f"{folder} {problem}"
+        return next(filter(None, (_danger_of(opened, name, seen) for name in opened.names())), "")
+
+
+def _danger_of(there: trusted_path.Folder, name: str, seen: set[tuple[int, int]]) -> str:
+    """Return how another user could change an entry of a folder, or what a link leads to."""
+    path = there.path / name
+    about = os.stat(name, dir_fd=there.fd, follow_symlinks=False)
+    if stat.S_ISLNK(about.st_mode):
+        return "" if _is_seen(about, seen) else _danger_of_link(path, about, seen)
+    if stat.S_ISDIR(about.st_mode):
+        return _find_danger(path, seen)
+    problem = _problem(about)
+    return f"{path} {problem}" if problem else ""
+
+
+def _danger_of_link(link: Path, about: os.stat_result, seen: set[tuple[int, int]]) -> str:
+    """Return how another user could change what a link leads to, or could make it if missing."""
+    if os.geteuid() == 0 != about.st_uid:
+        return f"{link} is a link of user {about.st_uid}, which root does not follow"
+    if link.is_dir():
+        return _find_danger(link, seen)
+    target = link.parent / link.readlink()
+    above = next(one for one in target.parents if os.path.lexists(one))
+    with trusted_path.Folder(above) as there:
+        if there.swappable:
+            return there.swappable
+        if os.path.lexists(target):
+            return _danger_of(there, target.name, seen)
+        problem = _problem(os.fstat(there.fd))
+        return f"{link} leads to a missing file, and {above} {problem}" if problem else ""
+
+
+def _is_seen(about: os.stat_result, seen: set[tuple[int, int]]) -> bool:
+    """Return whether a file was checked before; from now on it is."""
+    known = len(seen)
+    seen.add((about.st_dev, about.st_ino))
+    return len(seen) == known
 
 
 def _problem(about: os.stat_result) -> str:
-    if stat.S_ISLNK(about.st_mode):
-        return "is a link, which root does not follow"
     if about.st_uid not in {0, os.geteuid()}:
         return f"belongs to user {about.st_uid}"
     group = 0 if about.st_gid in {0, os.getegid()} else stat.S_IWGRP

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from replayer import registry
+from replayer import own_plugins, registry
 from replayer.engines import driver, guests, wires
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, connector_of, url_of
@@ -262,6 +262,7 @@ def _give(path: Path) -> None:
 
 def _link(path: Path) -> None:
     path.symlink_to(path.rename(path.with_suffix(".real")))
+    os.chown(path, 65534, -1, follow_symlinks=False)
 
 
 @pytest.mark.parametrize(
@@ -330,6 +331,55 @@ def test_root_uses_no_engine_that_others_can_change(
         with pytest.raises(Impossible, match=f"{re.escape(str(own / name))} {reason}"):
             engines.load(one)
     assert engines.load("postgres").spec.server.init
+
+
+@pytest.mark.parametrize("kind", ["guests", "postgres-literal"])
+def test_links_that_only_this_user_can_change_are_followed(
+    own: Path, tmp_path: Path, kind: str
+) -> None:
+    """To a file in another folder, also by a second link, to nothing as Emacs' lock, and back."""
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "x.sql").touch()
+    (there / "again.sql").symlink_to("x.sql")
+    (own / kind / "scan.sql").symlink_to("../../there/again.sql")
+    (own / kind / ".#engine.toml").symlink_to("someone@host.123:456")
+    (own / kind / "loop").symlink_to(".")
+    (own / kind / "itself").symlink_to("itself")
+
+    own_plugins.trust(own / kind)
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize(
+    ("change", "name", "reason"),
+    [
+        (_write, "there", "there can be written by others"),
+        (_give, "there", "there belongs to"),
+        (_write, "there/x.sql", "x.sql can be written by others"),
+        (_give, "there/x.sql", "x.sql belongs to"),
+        (_link, "there/x.sql", "x.sql is a link"),
+        (_write, "between", "between can be written by others"),
+        (Path.unlink, "there/x.sql", ""),
+    ],
+)
+def test_a_link_to_a_file_that_others_can_change_is_not_followed(
+    own: Path, tmp_path: Path, change: Callable[[Path], None], name: str, reason: str
+) -> None:
+    """Nor one by way of a folder of theirs, nor one to a missing file that they could make."""
+    for folder in ("there", "between"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "there" / "x.sql").touch()
+    (tmp_path / "between" / "x.sql").symlink_to(tmp_path / "there" / "x.sql")
+    (own / "postgres-literal" / "scan.sql").symlink_to("../../between/x.sql")
+    own_plugins.trust(own / "postgres-literal")
+
+    change(tmp_path / name)
+    if not reason:
+        (tmp_path / "there").chmod(0o1777)
+        reason = "leads to a missing file, and .*there can be written by others"
+    with pytest.raises(Impossible, match=reason):
+        own_plugins.trust(own / "postgres-literal")
 
 
 def forget_broken() -> None:
