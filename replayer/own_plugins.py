@@ -29,9 +29,10 @@ def folders(kind: str) -> list[Path]:
     return [one for one in every if one.is_dir()]
 
 
-def trust(folder: Path) -> None:
+def trust(folder: Path, what: str = "code") -> None:
     """Raise Impossible if another user could change the code in a folder, or replace a part of it.
 
+    The message calls the content of the folder `what`.
     A link is followed, for root if root owns it, and what it leads to is checked, too.
     """
     try:
@@ -39,9 +40,13 @@ def trust(folder: Path) -> None:
     except OSError as error:
         raise Impossible(f"{folder} cannot be read: {error.strerror}") from error
     if reason:
+        todo = "let only yourself and root write there"
+        if os.geteuid() == 0 and any(one in reason for one in (" belongs to ", " is a link of ")):
+            # To give root a folder of that user's, such as a home, would take it from the user.
+            todo = "run replayer as that user, or copy it into a folder of root's, such as in /opt"
         raise Impossible(
-            f"code in {folder} is not loaded: {reason}",
-            "let only yourself and root write there, or take its folder out of REPLAYER_SCHEMAS",
+            f"{what} in {folder} is not loaded: {reason}",
+            f"{todo}, or take its folder out of REPLAYER_SCHEMAS",
         )
 
 

@@ -303,7 +303,7 @@ def _read_keys(path: Path) -> Mapping[str, Any]:
     For root, raises Impossible if another user could change a file of a user's own engine.
     """
     if os.geteuid() == 0 and path.parent.parent in assets.own_schemas():
-        own_plugins.trust(path.parent)
+        own_plugins.trust(path.parent, "the engine")
     return assets.toml(path)
 
 

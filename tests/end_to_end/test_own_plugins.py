@@ -327,9 +327,12 @@ def test_root_uses_no_engine_that_others_can_change(
     assert engines.load("heir").spec.server.init
     change(own / name)
 
+    remedy = "let only yourself" if change is _write else "run replayer as that user, or copy it"
     for one in ("heir", "postgres-literal"):
-        with pytest.raises(Impossible, match=f"{re.escape(str(own / name))} {reason}"):
+        with pytest.raises(Impossible, match=f"{re.escape(str(own / name))} {reason}") as raised:
             engines.load(one)
+        assert f"the engine in {own}/" in str(raised.value)
+        assert remedy in str(raised.value)
     assert engines.load("postgres").spec.server.init
 
 
