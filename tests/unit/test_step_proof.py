@@ -159,21 +159,17 @@ def test_a_text_is_cut_after_its_numbers_are_combined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratios", "device_reads", "end"),
+    ("ratios", "device_reads", "end", "own"),
     [
-        ([1.0], 1000.0, "device reads 1,000/s -> physical (ratio 1.000)"),
-        ([0.99], 1000.0, "device reads 1,000/s -> physical (ratio 0.990)"),
-        ([0.012], 57_009.0, "device reads 57,009/s -> physical (ratio 0.012, the step read 12/s)"),
-        (
-            [0.5, 0.012, 0.3],
-            1000.0,
-            "device reads 1,000/s -> physical (ratio 0.300, the step read 300/s)",
-        ),
-        ([None], 57_009.0, "device reads 57,009/s -> physical"),
+        ([1.0], 1000.0, "device reads 1,000/s -> physical (ratio 1.000)", ""),
+        ([0.99], 1000.0, "device reads 1,000/s -> physical (ratio 0.990)", ""),
+        ([0.012], 57_009.0, "device reads 57,009/s -> physical (ratio 0.012)", "12/s"),
+        ([0.5, 0.012, 0.3], 1000.0, "device reads 1,000/s -> physical (ratio 0.300)", "300/s"),
+        ([None], 57_009.0, "device reads 57,009/s -> physical", ""),
     ],
 )
 def test_a_ratio_has_the_reads_of_which_it_is_where_others_read_too(
-    ratios: Sequence[float | None], device_reads: float, end: str
+    ratios: Sequence[float | None], device_reads: float, end: str, own: str
 ) -> None:
     """`device reads 57,009/s -> cached (ratio 0.012)` has two numbers of which none is the other's.
 
@@ -183,7 +179,11 @@ def test_a_ratio_has_the_reads_of_which_it_is_where_others_read_too(
         result_of("sessions", number, ledger=ledger(ratio=ratio, device_reads=device_reads))
         for number, ratio in enumerate(ratios, 1)
     ]
-    parts = step_proof.of_repeats(results) if len(results) > 1 else step_proof.of_result(results[0])
+    many = len(results) > 1
+    parts = list(step_proof.of_repeats(results) if many else step_proof.of_result(results[0]))
     (line,) = (part.text for part in parts if isinstance(part, Verbatim))
 
     assert line.endswith(end)
+    words = f"the device read for others, too: the ratio is of the step's {own}"
+    found = [part.text for part in parts if isinstance(part, Sentence)]
+    assert [text for text in found if "for others" in text] == ([words] if own else [])

@@ -310,8 +310,8 @@ KILLED = journal.identity(os.getpid()).rpartition(":")[0] + ":1"
 
 def cut_off(run: Run, status: Status, writer: str, done: int = 3) -> Run:
     """Return the run as its file has it after so many steps, with the process that writes it."""
-    steps, changes = run.steps[:done], {"advice": (), "sizing": None, "headline": "", "cluster": {}}
-    return altered(run, status=status, writer=writer, steps=steps, **changes)
+    changes: dict[str, Any] = {"advice": (), "sizing": None, "headline": "", "cluster": {}}
+    return altered(run, status=status, writer=writer, steps=run.steps[:done], **changes)
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,8 @@ def of_result(result: StepResult) -> Iterator[Part]:
             yield kind(words, Tone.PLAIN if wrong else Tone.GOOD)
         if wrong:
             yield Sentence(wrong, Tone.BAD)
+    if result.ledger is not None and (own := _own_reads([result.ledger])):
+        yield Sentence(own)
     if result.ledger is not None and result.ledger.note:
         yield Sentence(result.ledger.note, Tone.QUIET)
 
@@ -176,7 +178,9 @@ def of_repeats(results: Sequence[StepResult]) -> Iterator[Part]:
             for name in ("buffer_hits", "page_cache_hits", "device_reads", "ratio")
         ]
         had = counted([ledger.verdict.value for ledger in ledgers])
-        yield Verbatim(f"{_layers(layers[:3], had)}{_ratio(layers[3], ledgers)}", Tone.GOOD)
+        yield Verbatim(f"{_layers(layers[:3], had)}{_ratio(layers[3])}", Tone.GOOD)
+        if own := _own_reads(ledgers):
+            yield Sentence(own)
     for text, same in alike(results, as_asked.other_than_asked):
         if text:
             yield Sentence(f"NOT AS ASKED{_where(same, results)}: {text}", Tone.BAD)
@@ -267,7 +271,7 @@ def _ledger_words(result: StepResult) -> str:
     if ledger is None:
         return ""
     layers = (ledger.buffer_hits, ledger.page_cache_hits, ledger.device_reads)
-    return f"{_layers(layers, ledger.verdict.value)}{_ratio(ledger.ratio, [ledger])}"
+    return f"{_layers(layers, ledger.verdict.value)}{_ratio(ledger.ratio)}"
 
 
 def _layers(layers: Sequence[float | None], verdict: str) -> str:
@@ -280,23 +284,25 @@ def _layers(layers: Sequence[float | None], verdict: str) -> str:
     return f"{' | '.join(rates)} -> {verdict}"
 
 
-def _ratio(ratio: float | None, ledgers: Sequence[Ledger]) -> str:
-    """Return the end of the line of layers: the ratio of the step's device reads to its misses.
+def _ratio(ratio: float | None) -> str:
+    """Return the end of the line of layers: the ratio of the step's device reads to its misses."""
+    return "" if ratio is None else f" (ratio {ratio:.3f})"
 
-    Where the device also read for others, the step's part follows, as the median of `ledgers`.
-    Returns "" if the ratio is not known.
+
+def _own_reads(ledgers: Sequence[Ledger]) -> str:
+    """Return a sentence on the step's part of the device's reads, as the median of `ledgers`.
+
+    It is "" where hardly anybody else read, and where the ratio is not known.
     """
-    if ratio is None:
-        return ""
     known = [
         (one.ratio * one.riops, one.device_reads, one.riops)
         for one in ledgers
         if one.ratio is not None and one.device_reads is not None
     ]
     if not any(reads - own > FOREIGN_FROM * missed for own, reads, missed in known):
-        return f" (ratio {ratio:.3f})"
+        return ""
     part = statistics.median(own for own, _, _ in known)
-    return f" (ratio {ratio:.3f}, the step read {_per_second(part)})"
+    return f"the device read for others, too: the ratio is of the step's {_per_second(part)}"
 
 
 def _not_served(result: StepResult) -> str:
