@@ -292,7 +292,7 @@ def _ratio(ratio: float | None) -> str:
 def _own_reads(ledgers: Sequence[Ledger]) -> str:
     """Return a sentence on the step's part of the device's reads, as the median of `ledgers`.
 
-    It is "" where hardly anybody else read, and where the ratio is not known.
+    It is "" if others read next to nothing, and if the ratio is not known.
     """
     known = [
         (one.ratio * one.riops, one.device_reads, one.riops)
