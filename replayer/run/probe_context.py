@@ -306,9 +306,10 @@ class ProbeContext:
     def _note_limit(self, io: IoRun, what: str) -> None:
         if not io.limit:
             return
+        could_be = [one for one in chain(*io.by_client) if one.job.compilable and not one.compiled]
         remedy = (
             ": pip install 'replayer[compiled]' makes the loop machine code"
-            if not io.refusal and any(one.job.compilable for one in chain(*io.by_client))
+            if could_be and not any(one.refusal for one in could_be)
             else ": a program without an interpreter may get more"
         )
         if io.limit == "processors" and io.compiled:

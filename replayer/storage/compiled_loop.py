@@ -47,7 +47,7 @@ UNLIKE = np.uint64(0x9E3779B97F4A7C15)
 
 _LOCK = threading.Lock()
 _MADE: list[Callable[..., tuple[int, int]]] = []
-_FAILED: list[Exception] = []
+_REFUSED: list[str] = []
 
 
 class Operations(NamedTuple):
@@ -66,7 +66,7 @@ class CompiledLoop:
     def __init__(self, fds: Sequence[int], buffers: Sequence[memoryview]) -> None:
         """Take the descriptors of the files, and buffers of one block each, used in turn.
 
-        Call it in the thread that will call `run`, after `compile_once`.
+        Call it in the thread that will call `run`, after `refusal`, which compiles it.
         """
         self._fds = np.array(fds, dtype=np.int32)
         self._size = len(buffers[0])
@@ -105,29 +105,19 @@ def installed() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def works() -> bool:
-    """Return whether the loop can be compiled in this process; it then is."""
-    try:
-        compile_once()
-    except Exception:  # noqa: BLE001 - as there; the workers report it
-        return False
-    return True
+def refusal() -> str:
+    """Return the reason why the loop cannot be compiled in this process; "" if it can.
 
-
-def compile_once() -> None:
-    """Compile the loop, if no other thread of this process has; this takes some 0.5 s.
-
-    Raises what numba raised if it does not work here.
+    It is compiled by the first call, which takes some 0.5 s.
     """
     with _LOCK:
-        if not (_MADE or _FAILED):
+        if not (_MADE or _REFUSED):
             try:
                 with _without_settings():
                     _MADE.append(_compile())
             except Exception as error:  # noqa: BLE001 - numba's own errors, and those of what it loads
-                _FAILED.append(error)
-    if _FAILED:
-        raise _FAILED[0]
+                _REFUSED.append(f"{type(error).__name__}: {error}".splitlines()[0])
+    return _REFUSED[0] if _REFUSED else ""
 
 
 def _compile() -> Callable[..., tuple[int, int]]:

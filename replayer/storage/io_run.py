@@ -100,12 +100,6 @@ class IoRun:
         """Return whether the loops of all jobs were machine code."""
         return all(one.compiled for results in self.by_client for one in results)
 
-    @property
-    def refusal(self) -> str:
-        """Return why numba, which is installed, did not compile a loop; "" if it did."""
-        each = (one.refusal for results in self.by_client for one in results)
-        return next(filter(None, each), "")
-
     def of(self, job: int = 0) -> IoResult:
         """Return the sum of all clients' results of the job with the index `job`, from 0."""
         results = [results[job] for results in self.by_client]
@@ -140,7 +134,8 @@ def run_io(
         for thread in _threads(job, target, client)
     ]
     # Only on this host: the threads of a file share a counter in shared memory.
-    compiled = all(one.compiled and one.job.compilable for one in threads) and compiled_loop.works()
+    wanted = all(one.compiled and one.job.compilable for one in threads)
+    compiled = wanted and not compiled_loop.refusal()
     with WorkerPool(work, threads, processes=_processes(len(threads), compiled=compiled)) as pool:
         pool.ready(timeout=_READY_SECONDS)
         if opened is not None:

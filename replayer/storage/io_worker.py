@@ -245,12 +245,8 @@ class _IoWorker:
         """Compile the loop if that was asked for and the job allows it; return whether it is."""
         if not (self._thread.compiled and self._job.compilable):
             return False
-        try:
-            compiled_loop.compile_once()
-        except Exception as error:  # noqa: BLE001 - numba's own errors, and those of what it loads
-            self._refusal = f"{type(error).__name__}: {error}".splitlines()[0]
-            return False
-        return True
+        self._refusal = compiled_loop.refusal()
+        return not self._refusal
 
     def _flags(self) -> int:
         job = self._job

@@ -214,7 +214,7 @@ def test_an_error_of_the_kernel_has_its_errno(tmp_path: Path) -> None:
     file = tmp_path / "file"
     target_of(file)
     fd = os.open(file, os.O_RDONLY)
-    compiled_loop.compile_once()
+    assert not compiled_loop.refusal()
     loop = CompiledLoop([fd, 1 << 20], [memoryview(bytearray(BLOCK))])
     operations = loop.prepare(np.array([0, 0, 1]), np.zeros(3, dtype=bool), np.array([0, BLOCK, 0]))
     ends = np.zeros(3, dtype=np.int64)
@@ -242,7 +242,7 @@ def test_what_it_cannot_do_python_does(tmp_path: Path, keys: dict[str, Any]) -> 
     run = io_run.run_io([job_of(**{"operations": 50, **keys})], [target_of(tmp_path / "file")])
 
     assert not run.compiled
-    assert not run.refusal
+    assert not run.of().refusal
     assert run.of().operations
 
 
@@ -271,7 +271,7 @@ def test_a_numba_that_does_not_work_leaves_it_to_python(
         raise ImportError("Numba needs NumPy 2.4 or less. Got NumPy 3.0.")
 
     monkeypatch.setattr(compiled_loop, "_MADE", [])
-    monkeypatch.setattr(compiled_loop, "_FAILED", [])
+    monkeypatch.setattr(compiled_loop, "_REFUSED", [])
     monkeypatch.setattr(compiled_loop, "_compile", refused)
     found = done(job_of(), target_of(tmp_path / "file"), compiled=True)
 
@@ -290,7 +290,7 @@ def test_numbas_settings_in_the_current_folder_are_not_read(tmp_path: Path) -> N
     victim = tmp_path / "victim"
     (tmp_path / ".numba_config.yaml").write_text(f"dump_html: {victim}\nchrome_trace: {victim}2\n")
     program = (
-        "from replayer.storage import compiled_loop; compiled_loop.compile_once();"
+        "from replayer.storage import compiled_loop; assert not compiled_loop.refusal();"
         "import numba, yaml; assert yaml.safe_load('1') == 1; print(numba.config.DUMP_IR)"
     )
     variables = interpreter.safe({**os.environ, "NUMBA_DUMP_IR": "1"})

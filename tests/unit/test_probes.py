@@ -467,6 +467,19 @@ def test_a_compiled_loop_is_told_and_not_blamed_on_python() -> None:
     assert note.endswith("the processors were the limit, not the storage")
 
 
+def test_no_package_is_advised_that_changes_nothing() -> None:
+    """Beside a compiled loop, one of Python's is of a job that no package compiles."""
+    context = object.__new__(probe_context.ProbeContext)
+    context.findings = StepRecorder()
+    compiled = replace(result_of(10_000, threads=1), compiled=True)
+    python = replace(compiled, job=replace(compiled.job, rewrite=True), compiled=False)
+    run = io_run.IoRun(((compiled, python),), 0.5, 1.5, 0, 1, idle=0.0)
+    context.io_rows(run, [compiled.job, python.job], [IoTarget(("x",), 1, direct=True)])
+
+    (note,) = context.findings.notes
+    assert note.endswith("a program without an interpreter may get more")
+
+
 def test_the_loops_of_all_clients_and_windows_are_a_fact_of_the_step() -> None:
     """Python's alone are none, as in older results; a host without numba is named."""
     context = object.__new__(probe_context.ProbeContext)
